@@ -25,13 +25,19 @@ test: lint
 	$(MAKE) sdk
 	$(MAKE) console-test
 
-## The storms of the tests, ten times as long, in both languages; and 10,000 schemas as nasty as they can be.
-soak: need sdk/typescript/node_modules/.installed
+## What takes too long for every day: the storms of the tests, ten times as long, in both languages; 10,000 schemas as nasty as
+## they can be; 100,000 simulated schedules; 500 kills under 10,000 calls; and an hour of load, or SOAK_SECONDS.
+soak: need foreign/node_modules/.installed sdk/typescript/node_modules/.installed
 	SOAK=1 $(CARGO) test --release -p handback-core --lib schema::tests::nasty -- --nocapture
 	$(CARGO) build --workspace --locked
 	STORM_CALLS=10000 $(CARGO) test --workspace --test it storm:: -- --nocapture --test-threads=1
 	cd sdk/typescript && STORM_CALLS=10000 HANDBACK_BINARY=$(BINARY) \
 	  node --import tsx --test --test-reporter=spec test/storm.test.ts
+	SIMULATIONS=100000 $(CARGO) test --release -p handback-testkit --test it survival::simulation
+	cd sdk/typescript && npm run --silent build
+	cd foreign && SURVIVAL_CALLS=10000 SURVIVAL_KILLS=500 HANDBACK_BINARY=$(BINARY) \
+	  node --test --test-reporter=spec survival
+	$(CARGO) test -p handback-testkit --test it soak:: -- --ignored --nocapture
 
 ## Every fuzz target for a minute, or for FUZZ_SECONDS, with nightly Rust. What breaks one is in fuzz/artifacts; what is new is in
 ## fuzz/found. There is next to no unsafe code to be watched, so no sanitizer slows it down.

@@ -97,7 +97,8 @@ impl Storm {
     pub async fn check(mut self, runs: &Runs) {
         let looking = self.made.iter().map(|call| self.application.look(&call.plan.request));
         let on_record: Vec<_> = stream::iter(looking).buffered(AT_A_TIME).collect().await;
-        let events = self.witness.end(self.made.len()).await;
+        let calls: Vec<&str> = self.made.iter().map(|call| call.plan.call.as_str()).collect();
+        let events = self.witness.end(&calls).await;
         let mut wrong = Vec::new();
         let mut ends: BTreeMap<String, usize> = BTreeMap::new();
         for (call, on_record) in self.made.iter().zip(on_record) {

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use fastrand::Rng;
+use futures_util::future::join_all;
 use handback_client::{Client, ClientOptions, Error, Options, StartSession, Transport};
 use handback_testkit::Scratch;
 use handback_testkit::faults::{self, Faults};
@@ -19,12 +20,16 @@ use crate::restarts::{Killed, Restarts};
 
 /// How long it takes, if nothing else is said.
 const AN_HOUR: Duration = Duration::from_secs(3_600);
-/// Calls of a round, and turns.
+/// Clients at a time.
+const CROWD: usize = 8;
+/// Calls of a client, and turns.
 const ROUND: (usize, usize) = (100, 10);
 /// Between two rounds, so that others have something of the machine, too.
 const PAUSE: Duration = Duration::from_millis(500);
 /// How much more memory there may be in the end.
 const MOST_GROWTH: f64 = 1.1;
+/// Fewer rounds say nothing about memory.
+const FEWEST_ROUNDS: usize = 10;
 /// How long a turn may take, with all that happens meanwhile.
 const TURN: Duration = Duration::from_secs(120);
 
@@ -67,13 +72,15 @@ impl Stage {
         let mut random = Rng::with_seed(self.seed);
         let (url, proxy, kind, seed) = (self.url(), self.faults.url.clone(), self.kind, self.seed);
         while Instant::now() < end {
-            let rounds = report.rounds;
-            let round = round(&url, &proxy, rounds, transport, kind, seed ^ rounds as u64);
+            let round = join_all((0..CROWD).map(|client| {
+                let number = report.rounds * CROWD + client;
+                round(&url, &proxy, number, transport, kind, seed ^ number as u64)
+            }));
             match kind {
-                Server::Stays => round.await,
+                Server::Stays => _ = round.await,
                 Server::Restarts => {
                     tokio::select! {
-                        () = round => {}
+                        _ = round => {}
                         () = self.kill_again_and_again(&mut random, &mut report.kills) => unreachable!("it goes on"),
                     }
                 }
@@ -171,6 +178,7 @@ async fn nothing_grows_and_nothing_is_left() {
     let mut dies = Stage::set(Server::Restarts, Transport::WebSocket).await;
     let (living, dying) = tokio::join!(lives.soak(Transport::Sse, lasts), dies.soak(Transport::WebSocket, lasts));
     println!("killed {} times in {} rounds", dying.kills, dying.rounds);
+    assert!(living.rounds >= FEWEST_ROUNDS, "{} rounds say nothing", living.rounds);
     // After a tenth of the time everything is as large as it gets.
     let memory = &living.memory[living.memory.len() / 10..];
     let third = memory.len() / 3;
