@@ -17,7 +17,7 @@ import { until } from "../support/patience.js";
  * A conversation.
  *
  * @typedef {object} Talk
- * @property {() => string} session where it is kept
+ * @property {string} session where it is kept
  * @property {string[]} tools what may be called in it
  * @property {(text: string) => Promise<string>} say gives the answer
  */
@@ -39,7 +39,7 @@ export async function talkWithSdk(world, agent) {
   const session = await world.client.startSession();
   const onPermission = () => /** @type {const} */ ("once");
   return {
-    session: () => session.session.id,
+    session: session.session.id,
     tools: ["read", "write"],
     say: async (text) => (await session.prompt(text, { agent, onPermission })).text,
   };
@@ -80,7 +80,7 @@ export async function talkWithOpencode(world, agent) {
       return last.parts.map((part) => (part.type === "text" ? part.text : "")).join("");
     });
   };
-  return { session: () => sessionID, tools: ["read", "write"], say };
+  return { session: sessionID, tools: ["read", "write"], say };
 }
 
 /**
@@ -162,7 +162,7 @@ export async function talkWithAiSdk(world, test, agent, id) {
     messages = page.messages;
     return answered;
   };
-  return { session: () => id, tools: ["read", "write", "open-url", "pick"], say };
+  return { session: id, tools: ["read", "write", "open-url", "pick"], say };
 }
 
 /**
@@ -221,7 +221,7 @@ export async function talkWithAgui(world, test, agent, client) {
       if (!goesOn) return String(messages.at(-1)?.content);
     }
   };
-  return { session: () => threadId, tools: ["read", "write", "pick"], say };
+  return { session: threadId, tools: ["read", "write", "pick"], say };
 }
 
 /**

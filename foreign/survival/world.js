@@ -158,6 +158,15 @@ export class World {
     });
   }
 
+  /** The calls that are not over. */
+  async openCalls() {
+    const calls = [];
+    for (const state of ["awaiting_approval", "queued", "offered"]) {
+      calls.push(...(await this.ask(`/client-tools/calls?state=${state}`)).body);
+    }
+    return calls;
+  }
+
   /**
    * Allows whatever has to be allowed in the sessions of that name, until there is no more to come.
    *

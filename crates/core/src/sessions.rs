@@ -44,6 +44,7 @@ use self::live::{Live, UNTITLED};
 pub use self::model::{Model, ModelEvent, ModelRequest, ModelStream, Models};
 pub use self::planning::{KnownTurn, Manners, NotPlanned, PageRequest, Plan, Said};
 pub use self::playback::Playback;
+pub use self::recovery::LeftTurns;
 pub use self::runs::{NotStarted, Recorder, Runs};
 use crate::calls::{Actor, Hub};
 use crate::clock::Clock;

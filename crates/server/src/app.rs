@@ -169,12 +169,13 @@ impl App {
         let limits = Limits { clocks: config.client_tools.clone(), ..config.limits.clone() };
         let hub = Hub::new(limits, clock, store.clone(), tasks.clone());
         let sessions = Sessions::new(hub.clone(), store.clone(), sessions_setup(&hub, &config, extensions)?);
-        let (calls, turns) = (hub.recover().await?, sessions.recover().await?);
+        let (calls, left) = (hub.recover().await?, sessions.recover().await?);
+        let runs = Runs::new(hub.clone(), store);
+        runs.recover(&sessions).await?;
+        let turns = left.begin();
         if turns > 0 || calls > 0 {
             tracing::info!(turns, calls, "what an earlier process left open goes on");
         }
-        let runs = Runs::new(hub.clone(), store);
-        runs.recover(&sessions).await?;
         Ok(Self(Arc::new(Inner {
             hub,
             sessions,

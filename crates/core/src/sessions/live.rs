@@ -273,13 +273,12 @@ impl Sessions {
         Ok(enqueued)
     }
 
-    /// Enters a turn that an earlier process left open. Its message is stored, and it was allowed then.
-    pub(super) fn enter_again(&self, session: &Arc<Session>, user: &Arc<Message>) {
+    /// Enters a turn that an earlier process left open, and returns what lets it begin. Its message is stored, and it was
+    /// allowed then.
+    pub(super) fn enter_again(&self, session: &Arc<Session>, user: &Arc<Message>) -> Option<Beginning> {
         let (queued, enqueued) = Queued::new(self, session, user, true, None, true);
-        if let Some(beginning) = enqueued.beginning {
-            beginning.begin();
-        }
         self.run_or_queue(&mut self.live(&session.id), queued);
+        enqueued.beginning
     }
 
     /// Runs a turn if the session is idle, else queues it.
@@ -303,7 +302,7 @@ impl Sessions {
                     turn: turn.clone(),
                     feed: queued.feed.clone(),
                     yields_asks: queued.needs().is_some_and(|needs| needs.yields_asks),
-                    is_stored: false,
+                    is_stored: queued.is_left,
                     is_taken_back: false,
                     queue: VecDeque::new(),
                 };
@@ -469,7 +468,7 @@ impl Sessions {
         live.turn = self.new_handles();
         live.feed.clone_from(&queued.feed);
         live.yields_asks = queued.needs().is_some_and(|needs| needs.yields_asks);
-        (live.is_stored, live.is_taken_back) = (false, false);
+        (live.is_stored, live.is_taken_back) = (queued.is_left, false);
         Some((queued, live.turn.clone()))
     }
 }

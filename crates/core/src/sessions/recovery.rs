@@ -7,7 +7,7 @@ use ahash::HashSet;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
-use super::live::Queued;
+use super::live::{Beginning, Queued};
 use super::{Sessions, turn};
 use crate::events::{Feed, TurnEvent};
 use crate::id::{MessageId, RunId, SessionId};
@@ -20,17 +20,32 @@ const PATIENT_LIVES: usize = 2;
 /// How long the first pause is at least. Each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 
+/// The turns that an earlier process left open. Until they begin, nothing changes of what they have told.
+#[must_use]
+pub struct LeftTurns {
+    count: usize,
+    beginnings: Vec<Beginning>,
+}
+
+impl LeftTurns {
+    /// Lets them begin, and counts them.
+    pub fn begin(self) -> usize {
+        self.beginnings.into_iter().for_each(Beginning::begin);
+        self.count
+    }
+}
+
 impl Sessions {
-    /// Enters the turns that an earlier process left open, and counts them. Turns that say too little to go on, because
-    /// an earlier version stored them, are marked as interrupted. Reads nothing but the messages of those turns.
-    pub async fn recover(&self) -> Result<usize, StoreError> {
-        let mut left = self.store().open_turns().await?;
+    /// Enters the turns that an earlier process left open. Turns that say too little to go on, because an earlier version
+    /// stored them, are marked as interrupted. Reads nothing but the messages of those turns.
+    pub async fn recover(&self) -> Result<LeftTurns, StoreError> {
+        let (mut left, mut beginnings) = (self.store().open_turns().await?, Vec::new());
         left.sort_by_key(|message| message.turn().map(|turn| turn.since));
         for message in &left {
             let Some(session) = self.find(&message.session).await? else { continue };
             match message.turn() {
                 Some(_) => {
-                    self.enter_again(&session, message);
+                    beginnings.extend(self.enter_again(&session, message));
                     self.continue_left(&session, message);
                 }
                 None => {
@@ -40,7 +55,7 @@ impl Sessions {
             }
         }
         self.hub().cancel_where(|head| !self.is_busy(&head.session)).await;
-        Ok(left.len())
+        Ok(LeftTurns { count: left.len(), beginnings })
     }
 
     /// Enters a turn again, perhaps after a pause. Fails if it is given up or aborted.

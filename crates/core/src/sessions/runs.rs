@@ -134,8 +134,9 @@ impl Runs {
         Ok(Recorder::new(entry, run, feed))
     }
 
-    /// Goes on with the runs that an earlier process left unfinished, and counts them. Their turns go on by themselves,
-    /// so this comes after [`Sessions::recover`].
+    /// Goes on with the runs that an earlier process left unfinished, and counts them. This comes after
+    /// [`Sessions::recover`], and before the turns begin: what they have told until now is told as one snapshot, and what
+    /// they tell from then on comes after it.
     pub async fn recover(&self, sessions: &Sessions) -> Result<usize, StoreError> {
         let left = self.store().unfinished_runs().await?;
         for run in &left {

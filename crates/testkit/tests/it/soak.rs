@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use futures_util::future::join_all;
-use handback_client::{Client, ClientOptions, Error, Options, StartSession, Transport};
+use handback_client::{Client, ClientOptions, Error, Journal, Options, StartSession, Transport};
 use handback_testkit::Scratch;
 use handback_testkit::faults::{self, Faults};
 use handback_testkit::server::{PATIENCE, lasting_address, until_within};
@@ -121,11 +121,13 @@ impl Stage {
 
 /// A client comes, is called, talks, and goes.
 async fn round(url: &str, proxy: &str, number: usize, transport: Transport, kind: Server, seed: u64) {
-    let (runs, name) = (Runs::default(), format!("soak-{number}"));
+    let (runs, name, journal) = (Runs::default(), format!("soak-{number}"), Scratch::new());
     let options = ClientOptions::with(|options| {
         options.client_id = Some(name.clone());
         options.tools = Options::with(|options| {
             options.transport = transport;
+            // In memory it could not tell what a socket has lost on the way from what it has run.
+            options.journal = Journal::directory(journal.path()).unwrap();
             options.reconnect = (Duration::from_millis(5), Duration::from_millis(50));
             options.silence = Duration::from_millis(300);
         });

@@ -116,7 +116,7 @@ pub(super) fn start(store: &Mortal, clock: Clock) -> Sessions {
 /// Takes up what the process before has left.
 pub(super) async fn recover(sessions: &Sessions) {
     sessions.hub().recover().await.unwrap();
-    sessions.recover().await.unwrap();
+    sessions.recover().await.unwrap().begin();
 }
 
 /// Stops a process, which waits for nothing.

@@ -318,7 +318,7 @@ async fn a_step_that_cannot_be_kept_ends_the_turn_and_is_complete_all_the_same()
     let expected = ["start", "client_tab_a {} → ok", "finish tool-calls", error];
     assert_eq!(brief(&prompted.answer.unwrap().await.unwrap()), expected);
     assert_eq!(history(&world, &session).await[1..], [expected]);
-    assert_eq!(world.sessions.recover().await.unwrap(), 0, "nothing is left incomplete");
+    assert_eq!(world.sessions.recover().await.unwrap().begin(), 0, "nothing is left incomplete");
 }
 
 #[tokio::test(start_paused = true)]
