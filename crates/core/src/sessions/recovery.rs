@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::history::History;
 use super::live::{Beginning, Queued};
 use super::{Sessions, turn};
-use crate::events::{Feed, TurnEvent};
+use crate::events::Feed;
 use crate::id::{MessageId, RunId, SessionId};
 use crate::store::{IfFull, Message, OpenTurn, Role, StoreError, TurnError};
 
@@ -116,32 +116,19 @@ impl Sessions {
         self.live(session).get(session).map(|live| live.feeds_of_run(run)).unwrap_or_default()
     }
 
-    /// What a run of an earlier process told of so far: the answers of its turns. `None` if it had no turn.
-    pub(super) async fn told_in_run(
+    /// All answers of the turns that a run of an earlier process tells of, whether it has told of them or not: a turn may
+    /// have ended before the run could tell so. `None` if the run has no turn.
+    pub(super) async fn answers_in_run(
         &self,
         session: &SessionId,
         run: &RunId,
-        told: &[TurnEvent],
     ) -> Result<Option<Vec<Arc<Message>>>, StoreError> {
-        let began = |event: &TurnEvent| match event {
-            TurnEvent::StepBegan(message) => Some(message.id.clone()),
-            _ => None,
-        };
-        let told: HashSet<MessageId> = told.iter().filter_map(began).collect();
         let held = self.hold(session).await?;
         Ok(held.history(|history| {
             let users: HashSet<&MessageId> =
                 history.all().filter(|message| message.run() == Some(run)).map(|message| &message.id).collect();
-            let after = |answer: &Message| {
-                let turn = answer.answers().and_then(|user| history.get(user)).and_then(|user| user.turn());
-                turn.is_some_and(|turn| history.comes_after(&answer.id, turn.after.as_ref()))
-            };
-            // An open turn's answers count, whether the run had told of them or not.
-            let is_told = |answer: &&Arc<Message>| {
-                answer.answers().is_some_and(|user| users.contains(user))
-                    && (told.contains(&answer.id) || after(answer))
-            };
-            (!users.is_empty()).then(|| history.all().filter(is_told).cloned().collect())
+            let is_its = |answer: &&Arc<Message>| answer.answers().is_some_and(|user| users.contains(user));
+            (!users.is_empty()).then(|| history.all().filter(is_its).cloned().collect())
         }))
     }
 }

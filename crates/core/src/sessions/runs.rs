@@ -155,7 +155,7 @@ impl Runs {
         }
         let feeds = sessions.feeds_of_run(&run.session, &run.id);
         let mut playback = Playback::new(sessions, &run.session);
-        match sessions.told_in_run(&run.session, &run.id, &told).await? {
+        match sessions.answers_in_run(&run.session, &run.id).await? {
             Some(mut answers) => {
                 let begun = answers.pop_if(|last| !last.is_complete()).map(|last| last.id.clone());
                 let error = answers.last().and_then(|last| last.error()).cloned();

@@ -4,4 +4,5 @@ mod calls;
 mod crash_loops;
 mod every_write;
 mod process;
+mod runs;
 mod simulation;

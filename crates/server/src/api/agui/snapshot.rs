@@ -1,6 +1,6 @@
 //! The messages of a thread after a restart, as a front end has them: those that it sent, and the answers since.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use handback_core::store::{Message, Part, PartBody, ToolState};
 use handback_wire::agui::{CallType, Content, FunctionCall, Labels, Message as Shown, ToolCall};
@@ -20,8 +20,9 @@ pub(super) fn messages<'a>(
         message => !message.id().is_some_and(is_told),
     };
     let mut messages: Vec<Shown> = sent.iter().filter(is_known).cloned().collect();
+    let sent_results: HashMap<&str, &str> = sent.iter().filter_map(result_of).collect();
     for answer in answers {
-        messages.extend(shown(answer, &content));
+        messages.extend(shown(answer, &sent_results, &content));
     }
     messages
 }
@@ -36,9 +37,21 @@ fn calls_of(message: &Shown, is_told: impl Fn(&str) -> bool) -> Option<impl Iter
     }
 }
 
+/// The call that a message has the result of, and the id of the message.
+fn result_of(message: &Shown) -> Option<(&str, &str)> {
+    match message {
+        Shown::Tool { tool_call_id, id, .. } => Some((tool_call_id, id)),
+        _ => None,
+    }
+}
+
 /// An answer, with the ids that its events have: its first text and its calls have its own id, and what else people see
-/// of it has the ids of its parts.
-fn shown(answer: &Message, content: impl Fn(&handback_core::store::ToolPart) -> Content) -> Vec<Shown> {
+/// of it has the ids of its parts. A result that the front end sent has the id that it has there.
+fn shown(
+    answer: &Message,
+    sent_results: &HashMap<&str, &str>,
+    content: impl Fn(&handback_core::store::ToolPart) -> Content,
+) -> Vec<Shown> {
     let labels = Labels::default;
     let (mut own_text, mut calls, mut others, mut results) = (None, Vec::new(), Vec::new(), Vec::new());
     for part in answer.parts.iter().map(|part| &**part).filter(|part| part.is_shown()) {
@@ -63,8 +76,9 @@ fn shown(answer: &Message, content: impl Fn(&handback_core::store::ToolPart) -> 
                     metadata: None,
                 });
                 if matches!(tool.state, ToolState::Done { .. }) {
+                    let sent = sent_results.get(tool.call.as_str()).copied();
                     results.push(Shown::Tool {
-                        id: id.to_string(),
+                        id: sent.unwrap_or(id.as_str()).to_owned(),
                         tool_call_id: tool.call.to_string(),
                         content: content(tool),
                         error: None,
@@ -83,3 +97,6 @@ fn shown(answer: &Message, content: impl Fn(&handback_core::store::ToolPart) -> 
     });
     own.into_iter().chain(others).chain(results).collect()
 }
+
+#[cfg(test)]
+mod tests;
