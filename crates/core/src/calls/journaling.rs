@@ -29,8 +29,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Journals the end of a call, for callers that cannot await. Listeners are told at once: nobody is acknowledged, and the call would end
-    /// the same way in another process.
+    /// Journals the end of a call, for callers that cannot await. Listeners are told at once: nobody is acknowledged, and the
+    /// call would end the same way in another process.
     pub(crate) fn journal_in_background(&self, ending: Ending) {
         self.of_client(ending.call.head.client(), |table| table.tell_end(&ending.call));
         let mut ended = Ended::new(self.clone(), ending);

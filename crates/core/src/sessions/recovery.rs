@@ -70,14 +70,17 @@ impl Sessions {
                 format!("The turn was given up: the server was restarted {lives} times before it came any further");
             return Err(TurnError::Other(error));
         }
-        let again = queued.user.in_turn(OpenTurn { progress: made, lives, ..turn.clone() });
         if let Some(doublings) = lives.checked_sub(PATIENT_LIVES)
             && abort.run_until_cancelled(tokio::time::sleep(self.pause(doublings))).await.is_none()
         {
             return Err(self.stopped());
         }
-        // Only now: a process that ends during the pause does not count against the turn.
-        queued.user = again;
+        // Only now: a process that ends during the pause does not count against the turn. The message may have changed.
+        let user = self.current(&queued.user);
+        queued.user = match user.turn() {
+            Some(turn) => user.in_turn(OpenTurn { progress: made, lives, ..turn.clone() }),
+            None => user,
+        };
         self.save_message(&queued.user, IfFull::Waits).await.map_err(|error| turn::failed(&error))
     }
 

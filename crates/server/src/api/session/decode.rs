@@ -46,6 +46,9 @@ pub(super) fn session(
         Some(metadata) => Some((parse_object::<Metadata>("metadata", &metadata)?.client_id, metadata)),
         None => None,
     };
+    if request.id.as_deref() == Some("") {
+        return Err(Problem::invalid("`id` is empty; choose one or leave it out"));
+    }
     let said = [request.client_id, header(headers)?, metadata.as_ref().and_then(|(client, _)| client.clone())];
     Ok(NewSession {
         id: request.id.as_deref().map(SessionId::parse).transpose()?,

@@ -51,6 +51,7 @@ async fn a_session_has_what_it_was_made_with() {
 async fn a_session_that_is_made_again_with_its_id_is_the_same() {
     let world = World::start().await;
     let server = &world.server;
+    let before = server.get("/session").await;
     let body = json!({ "id": "mine", "clientID": "tab", "title": "A title" });
     let (made, again) = tokio::join!(server.post("/session", body.clone()), server.post("/session", body.clone()));
     assert_eq!((made.status, &made.body["id"], &made.body["title"]), (200, &json!("mine"), &json!("A title")));
@@ -59,8 +60,10 @@ async fn a_session_that_is_made_again_with_its_id_is_the_same() {
         let refused = server.post("/session", other).await;
         assert_eq!((refused.status, &refused.body["name"]), (409, &json!("ConflictError")), "{refused:?}");
     }
-    assert_eq!(server.post("/session", json!({ "id": "not an id" })).await.status, 400);
-    assert_eq!(ids(&server.get("/session").await), ["mine"]);
+    for id in ["", "two\nlines", &"x".repeat(257)] {
+        assert_eq!(server.post("/session", json!({ "id": id })).await.status, 400, "{id}");
+    }
+    assert_eq!(ids(&server.get("/session").await), [&["mine"], &ids(&before)[..]].concat());
 }
 
 #[tokio::test]
