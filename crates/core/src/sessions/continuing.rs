@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
-use super::live::{Beginning, Enqueued, NewTurn};
+use super::live::{Enqueued, NewTurn, TurnStart};
 use super::{Prompted, Result, SessionError, Sessions};
 use crate::events::{Feed, SessionEvent, TurnEvent};
 use crate::id::{CallId, MessageId};
@@ -33,7 +33,7 @@ struct Continuation {
     results: Vec<(CallId, ToolResult)>,
     feed: Option<Feed>,
     /// Lets it begin.
-    beginning: Option<Beginning>,
+    beginning: Option<TurnStart>,
 }
 
 impl Sessions {

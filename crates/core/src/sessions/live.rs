@@ -135,18 +135,18 @@ pub(super) struct Enqueued {
     /// The feed of the turn, if it can be followed.
     pub(super) feed: Option<Feed>,
     /// Lets the turn begin; `None` if no answer is wanted.
-    pub(super) beginning: Option<Beginning>,
+    pub(super) beginning: Option<TurnStart>,
 }
 
 /// Lets a turn begin when its message or results are stored. If this is dropped before, they could not be stored: then the
 /// turn is taken back, and the same message may come again.
-pub(super) struct Beginning {
+pub(super) struct TurnStart {
     sessions: Sessions,
     user: Arc<Message>,
     stored: Option<oneshot::Sender<()>>,
 }
 
-impl Beginning {
+impl TurnStart {
     /// Lets the turn begin.
     pub(super) fn begin(mut self) {
         if let Some(stored) = self.stored.take() {
@@ -156,7 +156,7 @@ impl Beginning {
     }
 }
 
-impl Drop for Beginning {
+impl Drop for TurnStart {
     fn drop(&mut self) {
         if self.stored.is_some() {
             let taken_back = self
@@ -219,7 +219,7 @@ impl Queued {
         let ((tell_stored, stored), (done, answer)) = (oneshot::channel(), oneshot::channel());
         let is_followed = matches!(&user.role, Role::User(said) if said.needs.is_followed);
         let feed = is_followed.then(Feed::default);
-        let beginning = Beginning { sessions: sessions.clone(), user: user.clone(), stored: Some(tell_stored) };
+        let beginning = TurnStart { sessions: sessions.clone(), user: user.clone(), stored: Some(tell_stored) };
         let enqueued = Enqueued { answer: Some(answer), feed: feed.clone(), beginning: Some(beginning) };
         let _close_feed = feed.as_ref().map(Feed::closer);
         let (session, user) = (session.clone(), user.clone());
@@ -275,7 +275,7 @@ impl Sessions {
 
     /// Enters a turn that an earlier process left open, and returns what lets it begin. Its message is stored, and it was
     /// allowed then.
-    pub(super) fn enter_again(&self, session: &Arc<Session>, user: &Arc<Message>) -> Option<Beginning> {
+    pub(super) fn enter_again(&self, session: &Arc<Session>, user: &Arc<Message>) -> Option<TurnStart> {
         let (queued, enqueued) = Queued::new(self, session, user, true, None, true);
         self.run_or_queue(&mut self.live(&session.id), queued);
         enqueued.beginning

@@ -6,7 +6,7 @@ use std::task::Poll;
 use smol_str::SmolStr;
 
 use super::id_locks::IdLock;
-use super::live::{Beginning, Enqueued, NewTurn};
+use super::live::{Enqueued, NewTurn, TurnStart};
 use super::{Prompt, Prompted, Result, SessionError, Sessions, until_over};
 use crate::events::SessionEvent;
 use crate::id::{MessageId, SessionId};
@@ -51,7 +51,7 @@ impl Sessions {
         self,
         session: Arc<Session>,
         user: Arc<Message>,
-        beginning: Option<Beginning>,
+        beginning: Option<TurnStart>,
         lock: Option<IdLock>,
     ) -> Result<(), StoreError> {
         self.save_message(&user, IfFull::Fails).await?;

@@ -7,7 +7,7 @@ use ahash::HashSet;
 use tokio_util::sync::CancellationToken;
 
 use super::history::History;
-use super::live::{Beginning, Queued};
+use super::live::{Queued, TurnStart};
 use super::{Sessions, turn};
 use crate::events::Feed;
 use crate::id::{MessageId, RunId, SessionId};
@@ -24,13 +24,13 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 #[must_use]
 pub struct LeftTurns {
     count: usize,
-    beginnings: Vec<Beginning>,
+    beginnings: Vec<TurnStart>,
 }
 
 impl LeftTurns {
     /// Lets them begin, and counts them.
     pub fn begin(self) -> usize {
-        self.beginnings.into_iter().for_each(Beginning::begin);
+        self.beginnings.into_iter().for_each(TurnStart::begin);
         self.count
     }
 }
