@@ -179,7 +179,7 @@ export async function talkWithAgui(world, test, agent, client) {
   const { body: thread } = await world.ask(room, {});
   const threadId = thread.thread_id;
   const path = `${room}/${threadId}`;
-  const tools = { pick: { ...PICK, run: (/** @type {{ word: string }} */ { word }) => did(world, word) } };
+  const tools = { pick: { ...PICK, run: (/** @type {{ word: string }} */ { word }) => world.runAtOnce(word) } };
   let [runId] = Object.keys(thread.runs);
   /** @type {any[]} */
   let messages = [];
@@ -222,15 +222,4 @@ export async function talkWithAgui(world, test, agent, client) {
     }
   };
   return { session: threadId, tools: ["read", "write", "pick"], say };
-}
-
-/**
- * Does at once what a page's call asks for.
- *
- * @param {World} world
- * @param {string} word
- */
-function did(world, word) {
-  world.runs.set(word, (world.runs.get(word) ?? 0) + 1);
-  return `did ${word}`;
 }

@@ -86,8 +86,18 @@ export class World {
    * @param {string} word
    */
   async run(word) {
-    this.runs.set(word, (this.runs.get(word) ?? 0) + 1);
+    const output = this.runAtOnce(word);
     await aWhile(LONGEST_RUN);
+    return output;
+  }
+
+  /**
+   * The same, for a tool that takes no time.
+   *
+   * @param {string} word
+   */
+  runAtOnce(word) {
+    this.runs.set(word, (this.runs.get(word) ?? 0) + 1);
     return `did ${word}`;
   }
 
