@@ -94,8 +94,19 @@ impl Runs {
         self.store().runs(session).await
     }
 
+    /// Returns a run of a thread with its feed, from its first event.
+    pub async fn run_with_feed(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+    ) -> Result<Option<(Arc<ThreadRun>, Feed)>, StoreError> {
+        // The feed comes first: the events of a run that is deleted meanwhile are gone, and so is the run.
+        let feed = self.feed(session, run).await?;
+        Ok(self.run(session, run).await?.map(|run| (run, feed)))
+    }
+
     /// The feed of a run, from its first event.
-    pub async fn feed(&self, session: &SessionId, run: &RunId) -> Result<Feed, StoreError> {
+    async fn feed(&self, session: &SessionId, run: &RunId) -> Result<Feed, StoreError> {
         let key = (session.clone(), run.clone());
         let under_way = self.0.under_way.of(&key).get(&key).filter(|run| run.is_started).map(|run| run.feed.clone());
         if let Some(feed) = under_way {
@@ -120,17 +131,18 @@ impl Runs {
             }
             under_way.insert(key.clone(), UnderWay { feed: feed.clone(), is_started: false });
         }
-        let entry = OpenRun { runs: self.clone(), key, _close: feed.closer() };
+        let entry = OpenRun { runs: self.clone(), key };
         let stored = self.store().run(session, id).await?.ok_or_else(|| NotStarted::Unknown(id.clone()))?;
         if stored.started.is_some() {
             return Err(NotStarted::Again(id.clone()));
         }
-        let started = Some(self.0.hub.clock().time());
-        let run = Arc::new(ThreadRun { started, input: Some(input), ..ThreadRun::clone(&stored) });
-        self.store().save_run(&run, IfFull::Fails).await?;
+        // Whoever reads that the run is started finds its feed.
         if let Some(under_way) = self.0.under_way.of(&entry.key).get_mut(&entry.key) {
             under_way.is_started = true;
         }
+        let started = Some(self.0.hub.clock().time());
+        let run = Arc::new(ThreadRun { started, input: Some(input), ..ThreadRun::clone(&stored) });
+        self.store().save_run(&run, IfFull::Fails).await?;
         Ok(Recorder::new(entry, run, feed))
     }
 
@@ -186,7 +198,7 @@ impl Runs {
     fn recorder_after(&self, run: &Arc<ThreadRun>, told: Vec<TurnEvent>) -> Recorder {
         let (key, feed) = ((run.session.clone(), run.id.clone()), Feed::default());
         self.0.under_way.of(&key).insert(key.clone(), UnderWay { feed: feed.clone(), is_started: true });
-        let entry = OpenRun { runs: self.clone(), key, _close: feed.closer() };
+        let entry = OpenRun { runs: self.clone(), key };
         let (kept, mut usage) = (told.len(), Tally::default());
         for event in told {
             usage.add(&event);
@@ -209,11 +221,10 @@ fn read(row: &Arc<str>) -> TurnEvent {
     serde_json::from_str(row).unwrap_or_else(|_| TurnEvent::Recorded(row.clone()))
 }
 
-/// The entry of a running run. Dropping it removes the entry and closes the feed, so that nobody follows it for ever.
+/// The entry of a running run. Dropping it removes the entry, and the run is read from the store from then on.
 struct OpenRun {
     runs: Runs,
     key: Key,
-    _close: CloseFeed,
 }
 
 impl Drop for OpenRun {
@@ -224,9 +235,12 @@ impl Drop for OpenRun {
 
 /// Stores the events of a run, and then sends them to its followers.
 pub struct Recorder {
-    entry: OpenRun,
+    /// Kept until the end is stored: nobody reads the run from the store without its end.
+    entry: Arc<OpenRun>,
     run: Arc<ThreadRun>,
     feed: Feed,
+    /// Closes the feed with the recorder, so that nobody follows it for ever.
+    _close: CloseFeed,
     /// How many events are stored.
     kept: usize,
     /// Events that are not stored yet, in stored form.
@@ -266,8 +280,9 @@ struct RowsSave {
 
 impl Recorder {
     fn new(entry: OpenRun, run: Arc<ThreadRun>, feed: Feed) -> Self {
+        let (entry, _close) = (Arc::new(entry), feed.closer());
         let (unkept, unseen, usage) = (Vec::new(), Vec::new(), Tally::default());
-        Self { entry, run, feed, kept: 0, unkept, unseen, saving: None, usage, is_over: false }
+        Self { entry, run, feed, _close, kept: 0, unkept, unseen, saving: None, usage, is_over: false }
     }
 
     /// The run.
@@ -381,9 +396,13 @@ impl Drop for Recorder {
         let error = TurnError::Other("The run broke off on the server; see its log".to_owned());
         let last = TurnEvent::Ended(Some(Arc::new(error)));
         // The store keeps the order of writes: this comes after the save in progress.
-        let (run, ends) = (self.run.clone(), self.end(last.clone(), None));
+        let (entry, run, ends) = (self.entry.clone(), self.run.clone(), self.end(last.clone(), None));
+        let keeping = async move {
+            keep_end(&run, ends).await;
+            drop(entry);
+        };
         let hub = &self.entry.runs.0.hub;
-        hub.0.tasks.spawn_on(async move { keep_end(&run, ends).await }, &hub.0.runtime);
+        hub.0.tasks.spawn_on(keeping, &hub.0.runtime);
         self.unseen.drain(..).chain([last]).for_each(|event| self.feed.tell(event));
     }
 }

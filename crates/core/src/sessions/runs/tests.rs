@@ -272,6 +272,55 @@ async fn a_run_that_is_over_is_told_whole_while_somebody_tries_to_start_it_again
 }
 
 #[tokio::test]
+async fn who_comes_to_a_run_that_is_just_started_follows_it() {
+    let (kept, gate) = (Arc::new(MemoryStore::default()), Arc::new(Semaphore::new(10)));
+    let (runs, session) = runs_in(&kept, Arc::new(GatedStore { kept: kept.clone(), gate })).await;
+    let run = runs.create(&session, None, None).await.unwrap();
+    let mut starting = Box::pin(runs.start(&session, &run.id, input()));
+    while kept.run(&session, &run.id).await.unwrap().unwrap().started.is_none() {
+        assert!((&mut starting).now_or_never().is_none());
+    }
+    let (_, feed) = runs.run_with_feed(&session, &run.id).await.unwrap().unwrap();
+    let mut follower = feed.follow(0);
+    assert!(follower.next().now_or_never().is_none(), "its events are yet to come");
+    starting.await.unwrap().finish(event("end")).await;
+    assert_eq!(heard(&mut follower), rows(&["end"]));
+}
+
+#[tokio::test]
+async fn who_comes_to_a_run_while_its_thread_is_deleted_is_told_its_end_or_finds_no_run() {
+    let mut found = Vec::new();
+    // The thread is deleted, and the run breaks off, after this many steps of whoever comes to it.
+    for (deleted, broken) in (0..6).flat_map(|deleted| (0..6).map(move |broken| (deleted, broken))) {
+        let (kept, gate) = (Arc::new(MemoryStore::default()), Arc::new(Semaphore::new(10)));
+        let (runs, session) = runs_in(&kept, Arc::new(GatedStore { kept: kept.clone(), gate })).await;
+        let run = runs.create(&session, None, None).await.unwrap();
+        let mut recorder = Some(runs.start(&session, &run.id, input()).await.unwrap());
+        recorder.as_mut().unwrap().tell(event("a"));
+        let mut coming = Box::pin(runs.run_with_feed(&session, &run.id));
+        let mut come = None;
+        for step in 0..6 {
+            if step == deleted {
+                kept.delete_session(&session).await.unwrap();
+            }
+            if step == broken {
+                recorder = None;
+            }
+            come = come.or_else(|| (&mut coming).now_or_never());
+            // What the recorder leaves to be stored has its turn.
+            tokio::task::yield_now().await;
+        }
+        assert!(recorder.is_none());
+        let come = come.expect("it takes fewer steps").unwrap();
+        found.push(come.is_some());
+        if let Some((_, feed)) = come {
+            assert_eq!(heard(&mut feed.follow(0)), rows(&["a", "broke off"]), "{deleted} {broken}");
+        }
+    }
+    assert!(found.contains(&true) && found.contains(&false));
+}
+
+#[tokio::test]
 async fn what_an_earlier_version_recorded_is_told_as_it_was() {
     let (runs, session) = runs().await;
     let run = runs.create(&session, None, None).await.unwrap();

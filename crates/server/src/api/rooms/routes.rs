@@ -163,10 +163,9 @@ async fn show_run(
 ) -> Answered<wire::Run> {
     let session = find(&app, &principal, &room, &thread).await?;
     let id = RunId::parse(&run)?;
-    let run = app.runs().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
+    let (run, feed) = app.runs().run_with_feed(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
     let mut events = Vec::new();
     if run.started.is_some() {
-        let feed = app.runs().feed(&session.id, &id).await?;
         let (mut encoder, mut told) = (encoder(&app, &run, &feed).await?, feed.follow(0));
         while let Some(event) = told.next().now_or_never().flatten() {
             encoder.event(&event);
@@ -210,8 +209,7 @@ async fn execute(
             0
         }
     };
-    let stored = app.runs().run(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
-    let feed = app.runs().feed(&session.id, &id).await?;
+    let (stored, feed) = app.runs().run_with_feed(&session.id, &id).await?.ok_or_else(|| no_run(&id))?;
     let encoder = encoder(&app, &stored, &feed).await?;
     let numbered = Numbered::new(id, encoder, from, feed.len());
     let events = stream::unfold(feed.follow(0), async |mut follower| Some((follower.next().await?, follower)));

@@ -98,7 +98,8 @@ async fn die_and_go_on(death: Death, seed: u64) -> (Option<(Known, Known)>, usiz
     let left = sessions.recover().await.unwrap();
     runs.recover(&sessions).await.unwrap();
     left.begin();
-    let mut following = runs.feed(&session.id, &run).await.unwrap().follow(0);
+    let (_, feed) = runs.run_with_feed(&session.id, &run).await.unwrap().unwrap();
+    let mut following = feed.follow(0);
     let mut known = Known::default();
     while let Some(event) = following.next().await {
         known.hear(&event);

@@ -7,7 +7,8 @@ use tokio::sync::Semaphore;
 use crate::id::{RunId, SessionId};
 use crate::store::{IfFull, MemoryStore, RunStore, StoreFuture, ThreadRun};
 
-/// A store of runs that keeps events when the test lets it, takes a moment to find a run, and does everything else at once.
+/// A store of runs that keeps events when the test lets it, takes a moment to say that a run is
+/// saved and what it has of one, and does everything else at once.
 pub(super) struct GatedStore {
     pub(super) kept: Arc<MemoryStore>,
     /// How often events may still be kept.
@@ -21,6 +22,15 @@ macro_rules! passed_on {
             self.kept.$name($($argument),*)
         })*
     };
+}
+
+/// What is done already, told a moment later.
+fn after_a_moment<T: Send + 'static>(doing: StoreFuture<T>) -> StoreFuture<T> {
+    Box::pin(async move {
+        let done = doing.await;
+        tokio::task::yield_now().await;
+        done
+    })
 }
 
 impl RunStore for GatedStore {
@@ -39,17 +49,19 @@ impl RunStore for GatedStore {
     }
 
     fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
-        let found = self.kept.run(session, run);
-        Box::pin(async move {
-            tokio::task::yield_now().await;
-            found.await
-        })
+        after_a_moment(self.kept.run(session, run))
+    }
+
+    fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
+        after_a_moment(self.kept.run_events(session, run, from))
+    }
+
+    fn save_run(&self, run: &Arc<ThreadRun>, if_full: IfFull) -> StoreFuture<()> {
+        after_a_moment(self.kept.save_run(run, if_full))
     }
 
     passed_on! {
-        save_run(run: &Arc<ThreadRun>, if_full: IfFull) -> ();
         runs(session: &SessionId) -> Vec<Arc<ThreadRun>>;
-        run_events(session: &SessionId, run: &RunId, from: usize) -> Vec<Arc<str>>;
         unfinished_runs() -> Vec<Arc<ThreadRun>>;
     }
 }
