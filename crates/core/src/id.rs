@@ -4,9 +4,11 @@
 
 use std::borrow::Borrow;
 use std::fmt;
+use std::hash::Hasher;
 use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use siphasher::sip::SipHasher13;
 use smol_str::SmolStr;
 
 /// A name that is not allowed, and what is allowed.
@@ -39,14 +41,17 @@ fn parse_name(what: &'static str, text: &str, longest: usize) -> Result<SmolStr,
     }
 }
 
+/// How many bytes a name may have that others make.
+const LONGEST: usize = 256;
+
 /// Parses a name that others make and the server only passes on: anything printable, within a length.
 fn parse_opaque(what: &'static str, text: &str, shortest: usize) -> Result<SmolStr, InvalidId> {
     let printable = |text: &str| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let clean = |text: &str| printable(text) || !text.chars().any(char::is_control);
-    if (shortest..=256).contains(&text.len()) && clean(text) {
+    if (shortest..=LONGEST).contains(&text.len()) && clean(text) {
         Ok(text.into())
     } else {
-        Err(InvalidId::new(what, text, format!("{shortest} to 256 bytes without control characters")))
+        Err(InvalidId::new(what, text, format!("{shortest} to {LONGEST} bytes without control characters")))
     }
 }
 
@@ -165,7 +170,13 @@ impl From<&CallId> for RequestId {
 impl MessageId {
     /// The id of the message that has the late result of a call.
     pub(crate) fn of_late_result(request: &RequestId) -> Self {
-        Self(smol_str::format_smolstr!("late_{request}"))
+        let id = smol_str::format_smolstr!("late_{request}");
+        if id.len() <= LONGEST {
+            return Self(id);
+        }
+        let mut hasher = SipHasher13::new();
+        hasher.write(request.as_str().as_bytes());
+        Self(smol_str::format_smolstr!("late_{:016x}", hasher.finish()))
     }
 }
 

@@ -191,8 +191,9 @@ pub trait SessionStore: Send + Sync + 'static {
         before: Option<&MessageId>,
         most: usize,
     ) -> StoreFuture<Option<Vec<MessageId>>>;
-    /// Deletes a message and all messages that were first saved after it. Does nothing if there is no such message.
-    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()>;
+    /// Stores a message in place of the one with its id and of all messages that were first saved after that: all at once,
+    /// or nothing if the disk is full. Does nothing if the session is not stored.
+    fn replace_from(&self, message: &Arc<Message>) -> StoreFuture<()>;
     /// Whether sessions stay until they are deleted. Otherwise the oldest are dropped when there are too many.
     fn keeps_all(&self) -> bool;
     /// How much is stored for a client and in total, counting writes that have ended. Cheap: nothing is scanned for it.

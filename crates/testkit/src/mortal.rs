@@ -328,8 +328,8 @@ impl SessionStore for Mortal {
         self.read(|kept| kept.memory.newest_messages(session, before, most))
     }
 
-    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
-        self.write_now(|kept| kept.memory.delete_messages_from(session, message))
+    fn replace_from(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        self.write_now(|kept| kept.memory.replace_from(message))
     }
 
     fn keeps_all(&self) -> bool {

@@ -49,7 +49,7 @@ macro_rules! store_contract {
             messages: a_message_is_kept_as_it_was,
             messages: parts_change_come_and_go,
             messages: messages_stay_in_the_order_of_their_first_save,
-            messages: a_message_is_forgotten_with_all_after_it,
+            messages: a_message_can_replace_the_one_with_its_id_and_all_after_it,
             messages: messages_are_read_a_page_at_a_time,
             messages: the_newest_messages_are_found_from_any_of_them,
             messages: a_message_without_a_session_is_not_kept,

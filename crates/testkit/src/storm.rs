@@ -21,19 +21,22 @@ use std::time::Duration;
 use fastrand::Rng;
 use futures_util::{StreamExt, stream};
 use handback_server::config::Config;
-use serde_json::{Value, json};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
 
 use self::application::{Application, Made};
 use self::events::Witness;
 use self::plan::{Outcome, Plan};
 pub use self::ride::{Ride, plan};
 pub use self::runs::Runs;
-use crate::server::{PATIENCE, until_within};
+use crate::server::PATIENCE;
 
 /// Calls under way at a time.
 const AT_A_TIME: usize = 32;
 /// How long those that crashed are waited for.
 const GRACE: Duration = Duration::from_secs(10);
+/// The time between two looks at what is left.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 /// How many faults are told of.
 const TOLD: usize = 20;
 
@@ -41,6 +44,8 @@ const TOLD: usize = 20;
 pub fn configure(config: &mut Config) {
     config.client_tools.keepalive_interval = Duration::from_millis(60);
     config.limits.largest_grace = GRACE;
+    // A registration that arrives after the goodbye has no connection.
+    config.limits.unconnected_tools = GRACE;
     config.limits.event_buffer = 1_000_000;
     config.limits.event_bytes = 1 << 30;
     config.limits.stored_calls = 100_000;
@@ -156,17 +161,29 @@ impl Storm {
     }
 
     /// Waits until the server knows no client, no tool and no call under way.
+    ///
+    /// # Panics
+    /// Something is left for too long.
     pub async fn until_nothing_is_left(url: &str) {
         let application = Application::new(url, Server::Stays);
-        // A handshake that arrives after the goodbye leaves its client there for its grace.
-        until_within(GRACE + PATIENCE, "nothing is left", async || {
-            let mut left = vec![application.get("/client-tools/clients").await];
-            for state in ["awaiting_approval", "queued", "offered"] {
-                left.push(application.get(&format!("/client-tools/calls?state={state}")).await);
+        let mut left = Vec::new();
+        let is_gone = async {
+            loop {
+                left = vec![application.get("/client-tools/clients").await];
+                for state in ["awaiting_approval", "queued", "offered"] {
+                    left.push(application.get(&format!("/client-tools/calls?state={state}")).await);
+                }
+                left.push(application.get("/client-tools/tools").await);
+                left.retain(|left| *left != json!([]) && *left != json!({}));
+                if left.is_empty() {
+                    return;
+                }
+                sleep(LOOK_AGAIN).await;
             }
-            let tools = application.get("/client-tools/tools").await;
-            left == vec![json!([]); 4] && tools == Value::Object(serde_json::Map::new())
-        })
-        .await;
+        };
+        // What arrives after the goodbye, a registration or a handshake, leaves its client there for a while.
+        if timeout(GRACE + PATIENCE, is_gone).await.is_err() {
+            panic!("{url} has left: {}", json!(left));
+        }
     }
 }

@@ -109,7 +109,8 @@ pub struct ExecuteRequest {
     /// The full id of the tool.
     #[serde(rename = "toolID")]
     pub tool_id: String,
-    /// An id for the call; created by the server when absent.
+    /// The call's id, created by the server when absent. It makes the call safe to repeat: the same id with the same tool and
+    /// input is the same call, and gets its outcome.
     #[serde(rename = "requestID")]
     pub request_id: Option<String>,
     /// The session that the call belongs to.

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::calls::delegate::Actor;
 use crate::calls::frontend::timeout_for;
 use crate::calls::hub::Hub;
-use crate::calls::table::Ending;
 use crate::id::{PermissionId, SessionId};
 use crate::schema::{InputError, one_line};
 use crate::store::{Answer, Ask, CallHead, Executor, IfFull, JournaledCall, Outcome, Reply, StoreError};
@@ -86,67 +86,77 @@ impl Hub {
         if !actor.may_touch(ask.call.client(), &ask.call.session) {
             return Err(NotAnswered::Forbidden);
         }
-        if answer.reply == Reply::Reject {
-            let message = answer.message.filter(|message| !message.trim().is_empty());
-            let reason = message.unwrap_or_else(|| "The user rejected this call".to_owned());
-            let ending = self.deny(&ask, reason).ok_or_else(unknown)?;
-            self.journal(ending).await?;
-            return Ok(ask);
-        }
-        if let Some(input) = &answer.input {
-            self.schemas().check(&ask.call.tool.spec.schema, input, self.limits()).await?;
-        }
-        let (now, wall) = (Instant::now(), self.0.clock.now());
-        let timeout = match (&answer.input, ask.call.tool.executor) {
-            // The input of a frontend's call may set its timeout.
-            (Some(input), Executor::Frontend) => {
-                timeout_for(&ask.call.tool.spec, input).min(self.limits().largest_timeout)
+        let (head, denied) = match answer.reply {
+            Reply::Reject => {
+                let message = answer.message.filter(|message| !message.trim().is_empty());
+                (ask.call.clone(), Some(message.unwrap_or_else(|| "The user rejected this call".to_owned())))
             }
-            _ => ask.call.timeout,
+            _ => (self.approved(&ask.call, answer.input).await?, None),
         };
-        let head = Arc::new(CallHead {
-            input: answer.input.map_or_else(|| ask.call.input.clone(), one_line),
-            timeout,
-            deadline: wall + timeout,
-            expires: now + timeout,
-            ..CallHead::clone(&ask.call)
-        });
-        // Journaled with the approved input before it goes on. The answer holds even if the caller goes away meanwhile.
-        let open = self.of_client(head.client(), |table| table.take_ask(id)).ok_or_else(unknown)?;
-        let hub = self.clone();
-        let approving = async move {
-            let client = head.client().clone();
-            let mut call = JournaledCall::new(head.clone());
-            call.offered = hub.of_client(&client, |table| u32::from(table.has_taker(&head)));
-            let journaled = hub.0.store.begin(&call, IfFull::Fails).await;
-            match &journaled {
-                Ok(_) => hub.of_client(&client, |table| {
-                    table.note(&head.request, call.offered);
-                    table.approve(open, answer.reply, head, Instant::now());
-                }),
-                Err(error) if error.is_passing() => hub.of_client(&client, |table| {
-                    let until = table.approval_ends(open.ask.created, hub.0.clock.now(), Instant::now());
-                    table.hold(open, until);
-                }),
-                Err(_) => {
-                    hub.of_client(&client, |table| table.reject(&open.ask));
-                    let reason = "The call could not be recorded by the server and was not made".to_owned();
-                    if let Some(ending) = hub.end(&head, Outcome::Denied(reason)) {
-                        hub.journal_or_log(ending).await;
-                    }
-                }
-            }
-            journaled
-        };
-        self.run_to_end(approving).await?;
+        // Journaled before it goes on or ends. The answer holds even if the caller goes away meanwhile.
+        let open = self.of_call_in_time(&head.request, |table| table.take_ask(id)).ok_or_else(unknown)?;
+        self.run_to_end(self.clone().carry_out(open, answer.reply, head, denied)).await?;
         Ok(ask)
     }
 
-    /// Ends a call that still waits for its ask.
-    fn deny(&self, ask: &Ask, reason: String) -> Option<Ending> {
-        self.of_client(ask.call.client(), |table| {
-            table.find_ask(&ask.id)?;
-            table.finish(&ask.call.request, Outcome::Denied(reason), None, Instant::now())
-        })
+    /// A call as it goes on once it is approved, with this input if there is one.
+    async fn approved(&self, call: &CallHead, input: Option<Box<RawValue>>) -> Result<Arc<CallHead>, InputError> {
+        if let Some(input) = &input {
+            self.schemas().check(&call.tool.spec.schema, input, self.limits()).await?;
+        }
+        let timeout = match (&input, call.tool.executor) {
+            // The input of a frontend's call may set its timeout.
+            (Some(input), Executor::Frontend) => timeout_for(&call.tool.spec, input).min(self.limits().largest_timeout),
+            _ => call.timeout,
+        };
+        Ok(Arc::new(CallHead {
+            input: input.map_or_else(|| call.input.clone(), one_line),
+            timeout,
+            deadline: self.0.clock.now() + timeout,
+            expires: Instant::now() + timeout,
+            ..CallHead::clone(call)
+        }))
+    }
+
+    /// Journals the answer to an ask that was taken, and acts on it. If it cannot be journaled now, the ask is open again.
+    async fn carry_out(
+        self,
+        open: OpenAsk,
+        reply: Reply,
+        head: Arc<CallHead>,
+        denied: Option<String>,
+    ) -> Result<(), StoreError> {
+        let mut call = JournaledCall::new(head.clone());
+        match &denied {
+            Some(reason) => {
+                call.ask = Some((open.ask.id.clone(), open.ask.created));
+                call.denied = Some(reason.as_str().into());
+            }
+            None => call.offered = self.of_client(head.client(), |table| u32::from(table.has_taker(&head))),
+        }
+        let journaled = self.0.store.begin(&call, IfFull::Fails).await;
+        let denied = match (&journaled, denied) {
+            (Ok(_), None) => {
+                self.of_client(head.client(), |table| {
+                    table.note(&head.request, call.offered);
+                    table.approve(open, reply, head.clone(), Instant::now());
+                });
+                return Ok(());
+            }
+            (Ok(_), Some(reason)) => reason,
+            (Err(error), _) if error.is_passing() => {
+                self.of_client(head.client(), |table| {
+                    let until = table.approval_ends(open.ask.created, self.0.clock.now(), Instant::now());
+                    table.hold(open, until);
+                });
+                return journaled.map(drop);
+            }
+            (Err(_), _) => "The call could not be recorded by the server and was not made".to_owned(),
+        };
+        self.of_client(head.client(), |table| table.reject(&open.ask));
+        if let Some(ending) = self.end(&head, Outcome::Denied(denied)) {
+            self.journal_or_log(ending).await;
+        }
+        journaled.map(drop)
     }
 }

@@ -193,15 +193,21 @@ impl Hub {
                     return joined;
                 }
             }
-            let (tool, limits) = match tool {
-                Ok(tool) => (tool, self.limits()),
-                // The call may be over.
+            let (limits, is_chosen) = (self.limits(), new.request.is_some());
+            let checked = match tool {
+                Ok(tool) => match self.schemas().check(&tool.spec.schema, &new.input, limits).await {
+                    Ok(()) => Ok(tool),
+                    Err(unfit) => Err(unfit.into()),
+                },
+                Err(refusal) => Err(refusal),
+            };
+            let tool = match checked {
+                Ok(tool) => tool,
                 Err(refusal) => {
-                    let joining = self.join_finished(new.request.as_ref(), Identity::from(&new));
-                    return Box::pin(joining).await.unwrap_or(Err(refusal));
+                    return Box::pin(self.join_finished_or_refuse(new.request.as_ref(), Identity::from(&new), refusal))
+                        .await;
                 }
             };
-            self.schemas().check(&tool.spec.schema, &new.input, limits).await?;
             let (now, created) = (Instant::now(), self.0.clock.now());
             let timeout =
                 new.timeout.or(tool.spec.timeout).unwrap_or(limits.clocks.default_timeout).min(limits.largest_timeout);
@@ -223,6 +229,7 @@ impl Hub {
             let (ask, asked) = self.question(new.permission, &head);
             let mut journaled = JournaledCall::new(head.clone());
             journaled.ask = asked.as_ref().map(|asked| (asked.ask.id.clone(), asked.ask.created));
+            journaled.denied = (new.permission == Permission::Deny).then(|| NOT_ALLOWED.into());
             let ended;
             (ended, journaled.offered) = match self.enter(&head, new.permission, now) {
                 // Another caller may just have made the same call.
@@ -232,7 +239,12 @@ impl Hub {
                         Entered::Joined(joined) => return joined,
                     }
                 }
-                entered => entered?,
+                Err(Refusal::ShuttingDown) => return Err(Refusal::ShuttingDown),
+                Err(refusal) => {
+                    let request = is_chosen.then_some(&head.request);
+                    return Box::pin(self.join_finished_or_refuse(request, Identity::from(&*head), refusal)).await;
+                }
+                Ok(entered) => entered,
             };
             let is_allowed = new.permission == Permission::Allow;
             let open = OpenCall { hub: self.clone(), asked, is_allowed, ended, over: false, head };
@@ -396,7 +408,8 @@ impl Hub {
             None => {
                 // A frontend that says that it was too late has no result.
                 let is_result = outcome.kind() != OutcomeKind::Timeout;
-                if call.may_have_run && is_result && self.0.store.keep_late(request, outcome.clone()).await? {
+                let might_have = call.may_have_run && answerer.may_answer(call.claimant.as_deref());
+                if is_result && might_have && self.0.store.keep_late(request, outcome.clone()).await? {
                     let call = FinishedCall { late: Some(outcome), ..FinishedCall::clone(&call) };
                     self.emit(Event::Late(Arc::new(call)));
                 }
@@ -433,7 +446,7 @@ impl Hub {
     ) -> Result<Decided, NotTaken> {
         let now = Instant::now();
         let answer = outcome.as_ref().and_then(Outcome::answer_hash);
-        self.of_call(request, |table| {
+        self.of_call_in_time(request, |table| {
             if let Some(call) = table.calls.get(request) {
                 if !actor.may_touch(call.head.client(), &call.head.session) {
                     return Err(NotTaken::Forbidden);

@@ -33,6 +33,7 @@ pub(crate) struct Remembered {
     pub(crate) session: SessionId,
     pub(crate) executor: Executor,
     pub(crate) end: End,
+    pub(crate) may_have_run: bool,
     /// The call itself, until it is journaled.
     pub(crate) unjournaled: Option<Arc<FinishedCall>>,
     number: u64,
@@ -84,6 +85,7 @@ impl Finished {
             session: head.session.clone(),
             executor: head.tool.executor,
             end,
+            may_have_run: call.may_have_run,
             unjournaled: Some(call.clone()),
             number,
             at: now,

@@ -103,7 +103,7 @@ impl Hub {
         claimant: &str,
         claim: Claim,
     ) -> Result<(Option<Box<str>>, StoreFuture<Begun>), NotTaken> {
-        self.of_call(request, |table| {
+        self.of_call_in_time(request, |table| {
             let Some(call) = table.calls.get_mut(request) else {
                 let over =
                     table.finished.get(request, Instant::now()).filter(|call| call.executor == Executor::Frontend);

@@ -155,6 +155,17 @@ impl Hub {
         self.storing(self.0.shards.of_call(request, act))
     }
 
+    /// Acts on the shard of a call that somebody answers or claims. If its time is over, it ends first, even if housekeeping
+    /// has not looked yet.
+    pub(crate) fn of_call_in_time<R>(&self, request: &RequestId, act: impl FnOnce(&mut Table) -> R) -> R {
+        let end_and_act = |table: &mut Table| (table.end_if_overdue(request, Instant::now()), act(table));
+        let (overdue, result) = self.of_call(request, end_and_act);
+        if let Some(ending) = overdue {
+            self.journal_in_background(ending);
+        }
+        result
+    }
+
     /// Acts on every shard, one after the other.
     pub(crate) fn everywhere<R>(&self, act: impl FnMut(&mut Table) -> R) -> impl Iterator<Item = R> {
         self.0.shards.each(act).map(|acted| self.storing(acted))
@@ -281,10 +292,15 @@ impl Hub {
             {
                 call.head = Arc::new(CallHead { tool, ..CallHead::clone(&call.head) });
             }
-            let (request, client) = (call.head.request.clone(), call.head.client().clone());
-            if self.0.shards.take(&request, &client) {
-                let number = self.of_client(&client, |table| table.reopen(call, &self.0.clock, now));
-                self.0.shards.entered(&request, &client, number);
+            let (head, denied) = (call.head.clone(), call.denied.clone());
+            if self.0.shards.take(&head.request, head.client()) {
+                let number = self.of_client(head.client(), |table| table.reopen(call, &self.0.clock, now));
+                self.0.shards.entered(&head.request, head.client(), number);
+            }
+            if let Some(reason) = denied
+                && let Some(ending) = self.end(&head, Outcome::Denied(reason.into()))
+            {
+                self.journal_or_log(ending).await;
             }
         }
         Ok(count)
@@ -426,8 +442,15 @@ impl Hub {
         }
         if let Some(ended) = self.unjournaled(request) {
             // An outcome is told when it is journaled. The journal stores it once.
-            self.0.store.finish(&ended, IfFull::Fails).await?;
-            return Ok(Some(ended.into()));
+            return match self.0.store.finish(&ended, IfFull::Fails).await {
+                Ok(()) => Ok(Some(ended.into())),
+                // Until then the call is as it was, for whoever does not wait for the outcome.
+                Err(error) if error.is_passing() && wait.is_zero() => {
+                    let state = if ended.may_have_run { CallState::Offered } else { CallState::Queued };
+                    Ok(Some(CallInfo { state, finished: None, ..ended.into() }))
+                }
+                Err(error) => Err(error),
+            };
         }
         Ok(self.finished(request).await?.map(CallInfo::from))
     }
@@ -435,6 +458,14 @@ impl Hub {
     /// A call that is over and not journaled yet.
     pub(crate) fn unjournaled(&self, request: &RequestId) -> Option<Arc<FinishedCall>> {
         self.of_call(request, |table| table.finished.get(request, Instant::now())?.unjournaled.clone())
+    }
+
+    /// Whether the tool of a call may have run. It may, if the table does not know the call.
+    pub(crate) fn may_have_run(&self, request: &RequestId) -> bool {
+        self.of_call(request, |table| match table.calls.get(request) {
+            Some(call) => call.may_have_run,
+            None => table.finished.get(request, Instant::now()).is_none_or(|over| over.may_have_run),
+        })
     }
 
     /// A finished call, if the journal still has it.

@@ -55,21 +55,42 @@ impl Hub {
         match known {
             Known::No => None,
             Known::Joined(joined) => Some(joined),
-            Known::Over => self.join_finished(request, new).await,
+            Known::Over => Some(self.join_finished_or_refuse(request, new, Refusal::Forgotten(request?.clone())).await),
             // An outcome is told when it is journaled. The journal may know another one, of an earlier call with this id.
             Known::Unjournaled(call) => match self.journal_now(&call).await {
-                Ok(()) => self.join_finished(request, new).await,
+                Ok(()) => Some(self.join_finished_or_refuse(request, new, Refusal::Forgotten(request?.clone())).await),
                 Err(error) => Some(Err(error.into())),
             },
         }
     }
 
-    /// Joins the call with this id, if it is over and still known.
-    pub(super) async fn join_finished(
+    /// Makes or joins a call of an application, even if the caller goes away before it is journaled: another one may have
+    /// joined it by then. A call that goes on does so whoever waits for it.
+    pub async fn open_to_end(&self, new: NewCall, goes_on: bool) -> Result<OpenCall, Refusal> {
+        let hub = self.clone();
+        self.run_to_end(async move {
+            let open = hub.open(new).await?;
+            if goes_on {
+                open.keep();
+            }
+            Ok(open)
+        })
+        .await
+    }
+
+    /// Joins the call with this id, if it is over and still known; otherwise the new call is refused. What stands in the way
+    /// of a new call, such as a missing tool, does not keep anybody from the outcome of an earlier one.
+    pub(super) async fn join_finished_or_refuse(
         &self,
         request: Option<&RequestId>,
         new: Identity<'_>,
-    ) -> Option<Result<OpenCall, Refusal>> {
+        refusal: Refusal,
+    ) -> Result<OpenCall, Refusal> {
+        self.join_finished(request, new).await.unwrap_or(Err(refusal))
+    }
+
+    /// Joins the call with this id, if it is over and still known.
+    async fn join_finished(&self, request: Option<&RequestId>, new: Identity<'_>) -> Option<Result<OpenCall, Refusal>> {
         let request = request?;
         match self.finished(request).await {
             Ok(call) => call.map(|call| match new.is(&call.head) {
@@ -206,7 +227,7 @@ impl OpenCall {
     }
 
     /// Lets the call go on to its deadline, whoever waits for it.
-    pub fn detach(self) {
+    fn keep(&self) {
         let keep = |table: &mut Table| table.calls.get_mut(&self.head.request).map(|call| call.is_kept = true);
         self.hub.of_client(self.head.client(), keep);
     }

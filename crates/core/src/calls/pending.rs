@@ -134,7 +134,7 @@ impl PendingCall {
     /// The call for the journal, after this offer.
     pub(crate) fn journaled(&self, offered: u32) -> JournaledCall {
         let ask = self.ask.as_ref().map(|open| (open.ask.id.clone(), open.ask.created));
-        JournaledCall { head: self.head.clone(), offered, ask, claimant: self.claimant.clone() }
+        JournaledCall { offered, ask, claimant: self.claimant.clone(), ..JournaledCall::new(self.head.clone()) }
     }
 
     pub(crate) fn state(&self) -> CallState {

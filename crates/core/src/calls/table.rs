@@ -457,8 +457,9 @@ impl Table {
         }
         let (attempt, phases, may_have_run) = (call.attempt, call.phases(now), call.may_have_run);
         let ask = call.asked.filter(|_| matches!(outcome, Outcome::Denied(_)));
+        let (head, claimant) = (call.head, call.claimant);
         let finished =
-            Arc::new(FinishedCall { attempt, may_have_run, ask, phases, head: call.head, outcome, late: None });
+            Arc::new(FinishedCall { head, attempt, may_have_run, ask, phases, outcome, claimant, late: None });
         self.remember(&finished, call.number, answer.map_or(End::Otherwise, End::Answered), now);
         self.forget_if_idle(finished.head.client());
         Some(Ending { call: finished, waiters: call.waiters })

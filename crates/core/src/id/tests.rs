@@ -24,6 +24,14 @@ fn an_error_names_what_was_found_without_repeating_all_of_it() {
 }
 
 #[test]
+fn the_message_of_a_late_result_has_an_id_however_long_that_of_its_call_is() {
+    let requests = ["a".to_owned(), "a".repeat(251), "a".repeat(252), "b".repeat(252), "b".repeat(256)];
+    let ids = requests.map(|request| MessageId::of_late_result(&RequestId::parse(&request).unwrap()));
+    assert!(ids.iter().all(|id| MessageId::parse(id.as_str()).as_ref() == Ok(id)), "{ids:?}");
+    assert_eq!(ids.iter().collect::<std::collections::BTreeSet<_>>().len(), ids.len());
+}
+
+#[test]
 fn event_ids_round_trip() {
     let id = EventId { epoch: "ab12".into(), number: 7 };
     assert_eq!(EventId::parse(&id.to_string()), Some(id));

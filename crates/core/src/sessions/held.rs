@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::OnceCell;
 
 use super::history::{Conversation, History};
-use crate::id::{MessageId, SessionId};
+use crate::id::SessionId;
 use crate::sharded::Sharded;
 use crate::store::{IfFull, Message, Session, SessionStore, StoreError, StoreFuture, weight};
 
@@ -60,7 +60,7 @@ struct State {
 enum Change {
     Session(Arc<Session>),
     Messages(Vec<Arc<Message>>),
-    DeletedFrom(MessageId),
+    ReplacedFrom(Arc<Message>),
 }
 
 impl State {
@@ -69,7 +69,10 @@ impl State {
             Change::Session(session) => self.session = Some(session),
             _ if !self.is_read => self.is_changed = true,
             Change::Messages(messages) => messages.iter().for_each(|message| self.history.save(message)),
-            Change::DeletedFrom(message) => self.history.delete_from(&message),
+            Change::ReplacedFrom(message) => {
+                self.history.delete_from(&message.id);
+                self.history.save(&message);
+            }
         }
         self.count(room);
     }
@@ -248,10 +251,9 @@ impl HeldSessions {
         saved
     }
 
-    /// Deletes a message and all messages that were first saved after it.
-    pub(super) fn delete_messages_from(self: &Arc<Self>, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
-        let change = || Change::DeletedFrom(message.clone());
-        self.write(session, change, |store| store.delete_messages_from(session, message))
+    /// Stores a message in place of the one with its id and of all messages that were first saved after that.
+    pub(super) fn replace_from(self: &Arc<Self>, message: &Arc<Message>) -> StoreFuture<()> {
+        self.write(&message.session, || Change::ReplacedFrom(message.clone()), |store| store.replace_from(message))
     }
 
     /// Changes messages depending on the history, atomically. `edit` returns the messages to store, and a result.

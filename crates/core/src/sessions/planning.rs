@@ -448,6 +448,9 @@ impl Talk<'_> {
         let (sessions, session) = (self.sessions, self.session);
         let running = sessions.running(&session.id);
         let feed = running.as_ref().map(|turn| &turn.feed);
+        if let Some(feed) = feed {
+            self.until_asked(feed).await;
+        }
         let answers = self.answers(feed).await?;
         let asked = feed.and_then(|feed| Some((feed, self.asked(feed)?)));
         // A message of the user in the same request is answered after the resumed turn.
@@ -479,6 +482,16 @@ impl Talk<'_> {
             return self.continue_turn(turn, stored).await;
         }
         self.playing(playback)
+    }
+
+    /// Waits until a turn has told of the open asks that are answered. One that an earlier process left does so when it is
+    /// entered again, and its asks are open before that.
+    async fn until_asked(&self, feed: &Feed) {
+        let mut follower = feed.follow(0);
+        for (id, _) in &self.request.answers {
+            let is_open = || self.sessions.hub().ask(id).is_some_and(|ask| ask.call.session == self.session.id);
+            while is_open() && told_of(feed, id).is_none() && follower.next().await.is_some() {}
+        }
     }
 
     /// Queues a continuation with the results that came with the answers, in case the turn ends with yielded calls.

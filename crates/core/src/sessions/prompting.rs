@@ -10,7 +10,9 @@ use super::live::{Enqueued, NewTurn, TurnStart};
 use super::{Prompt, Prompted, Result, SessionError, Sessions, until_over};
 use crate::events::SessionEvent;
 use crate::id::{MessageId, SessionId};
-use crate::store::{DEFAULT_AGENT, IfFull, Message, OpenTurn, Part, Role, Session, StoreError, UserMessage};
+use crate::store::{
+    DEFAULT_AGENT, IfFull, Message, OpenTurn, Part, Role, Session, StoreError, StoreFuture, UserMessage,
+};
 
 impl Sessions {
     /// Prompts a session. When this returns, the message is stored and its turn is started or queued.
@@ -26,7 +28,8 @@ impl Sessions {
         let user = Arc::new(self.user_message(session, prompt)?);
         let Enqueued { answer, feed, beginning } =
             self.enqueue(NewTurn { session, user: &user, adopts, after: None })?;
-        let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), beginning, lock));
+        let saving = self.save_message(&user, IfFull::Fails);
+        let mut keeping = Box::pin(self.clone().keep(session.clone(), user.clone(), saving, beginning, lock));
         match futures_util::poll!(keeping.as_mut()) {
             Poll::Ready(kept) => kept?,
             // On a task of its own: the message is stored and announced even if the caller goes away meanwhile.
@@ -46,15 +49,16 @@ impl Sessions {
         Ok(self.hold(id).await?.history(|history| history.all().next().is_none()))
     }
 
-    /// Stores a prompt, sends its events, and lets its turn begin.
+    /// When a prompt is stored, sends its events and lets its turn begin.
     async fn keep(
         self,
         session: Arc<Session>,
         user: Arc<Message>,
+        saving: StoreFuture<()>,
         beginning: Option<TurnStart>,
         lock: Option<IdLock>,
     ) -> Result<(), StoreError> {
-        self.save_message(&user, IfFull::Fails).await?;
+        saving.await?;
         self.tell(&session, SessionEvent::Said(user));
         drop(lock);
         if let Some(beginning) = beginning {
@@ -124,7 +128,7 @@ impl Sessions {
     ) -> Result<Prompted> {
         // Of several at once, each begins when the message of the one before is stored.
         let lock = self.0.id_locks.lock(&session.id, &user.id).await;
-        let (deleting, Enqueued { answer, feed, beginning }) = loop {
+        let (saving, Enqueued { answer, feed, beginning }) = loop {
             if is_repeated && self.is_answering(&session.id, &user.id) {
                 return Err(SessionError::DuplicateMessage(user.id.clone()));
             }
@@ -134,12 +138,11 @@ impl Sessions {
                 // The turn begins after the message is stored. A prompt that is refused deletes nothing.
                 let new = NewTurn { session: &session, user: &user, adopts, after: None };
                 let enqueued = self.enqueue_in(&mut live, new)?;
-                // The store keeps the order of writes: later messages of others come after this deletion.
-                break (self.0.held.delete_messages_from(&session.id, &user.id), enqueued);
+                // The store keeps the order of writes: later messages of others come after this one.
+                break (self.0.held.replace_from(&user), enqueued);
             }
         };
-        deleting.await?;
-        self.keep(session, user.clone(), beginning, Some(lock)).await?;
+        self.keep(session, user.clone(), saving, beginning, Some(lock)).await?;
         Ok(Prompted { user, answer, feed })
     }
 }

@@ -19,6 +19,9 @@ const MOST_LIVES: usize = 10;
 const PATIENT_LIVES: usize = 2;
 /// How long the first pause is at least. Each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// How long a pause is at most, apart from its random part: a turn that ends the process each time is given up within a
+/// minute of the server's time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The turns that an earlier process left open. Until they begin, nothing changes of what they have told.
 #[must_use]
@@ -87,7 +90,7 @@ impl Sessions {
     /// How long a turn waits before it is entered again. Of two turns of which one ends the process, the other one comes first
     /// sooner or later: chance decides, and then the one that is entered counts a life more.
     fn pause(&self, doublings: usize) -> Duration {
-        let pause = FIRST_PAUSE * 2_u32.pow(doublings as u32);
+        let pause = (FIRST_PAUSE * 2_u32.pow(doublings as u32)).min(LONGEST_PAUSE);
         pause + pause.mul_f64(self.clock().fraction())
     }
 

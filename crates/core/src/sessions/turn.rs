@@ -362,17 +362,17 @@ impl Entry {
             begun = conversation.turn.pop().map(Arc::unwrap_or_clone);
             steps -= 1;
         }
+        let mut repeats = Repeats::default();
+        conversation.turn[conversation.turn.len() - steps..].iter().for_each(|message| repeats.recall(message));
         if let Some(message) = &mut begun
             && let Role::Assistant(said) = &mut message.role
-            && said.finish.is_none()
         {
-            said.kept = None;
-            message.parts.clear();
-        }
-        let mut repeats = Repeats::default();
-        let complete = &conversation.turn[conversation.turn.len() - steps..];
-        for message in complete.iter().map(Arc::as_ref).chain(begun.as_ref()) {
-            repeats.recall(message);
+            if said.finish.is_some() {
+                repeats.recall(message);
+            } else {
+                said.kept = None;
+                message.parts.clear();
+            }
         }
         Self { begun, repeats, steps }
     }

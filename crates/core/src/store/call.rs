@@ -71,12 +71,14 @@ pub struct JournaledCall {
     pub ask: Option<(PermissionId, Time)>,
     /// The frontend that has claimed the call.
     pub claimant: Option<Box<str>>,
+    /// Why the call is denied. It is never offered, and a process that finds it open ends it.
+    pub denied: Option<Box<str>>,
 }
 
 impl JournaledCall {
-    /// A call that nobody has seen, asked about or claimed.
+    /// A call that nobody has seen, asked about, claimed or denied.
     pub fn new(head: Arc<CallHead>) -> Self {
-        Self { head, offered: 0, ask: None, claimant: None }
+        Self { head, offered: 0, ask: None, claimant: None, denied: None }
     }
 }
 
@@ -314,6 +316,8 @@ pub struct FinishedCall {
     pub phases: Phases,
     /// How the call ended.
     pub outcome: Outcome,
+    /// The frontend that had claimed the call.
+    pub claimant: Option<Box<str>>,
     /// The first answer that came too late, if the tool may have run.
     pub late: Option<Outcome>,
 }

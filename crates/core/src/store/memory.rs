@@ -310,18 +310,19 @@ impl SessionStore for MemoryStore {
         ready(before.map(|before| before.iter().rev().take(most).map(|message| message.id.clone()).collect()))
     }
 
-    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
+    fn replace_from(&self, message: &Arc<Message>) -> StoreFuture<()> {
         let mut sessions = self.sessions();
-        let Some(kept) = sessions.kept.get_mut(session) else { return ready(()) };
-        let Some(place) = kept.position(message) else { return ready(()) };
+        let Some(kept) = sessions.kept.get_mut(&message.session) else { return ready(()) };
+        let place = kept.position(&message.id).unwrap_or(kept.messages.len());
         let removed = kept.messages.split_off(place);
         removed.iter().for_each(|message| _ = kept.places.remove(&message.id));
-        let bytes: usize = removed.iter().map(|message| weight::of_message(message)).sum();
-        sessions.resize(session, bytes, 0);
+        kept.places.insert(message.id.clone(), place);
+        kept.messages.push(message.clone());
+        let before = removed.iter().map(|message| weight::of_message(message)).sum();
+        let resized = self.resized(sessions, &message.session, before, weight::of_message(message));
         // Freed after the lock is released.
-        drop(sessions);
         drop(removed);
-        ready(())
+        resized
     }
 
     fn keeps_all(&self) -> bool {

@@ -10,6 +10,8 @@ pub(super) mod decode;
 pub(super) mod encode;
 mod proto;
 pub(super) mod routes;
+#[cfg(test)]
+mod samples;
 mod snapshot;
 
 pub(crate) use proto::MEDIA_TYPE as PROTOBUF;

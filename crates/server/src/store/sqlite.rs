@@ -127,12 +127,9 @@ pub struct Figures {
 /// Dropping it does what [`Sqlite::close`] does, and blocks until that is done.
 pub struct Sqlite {
     queue: Arc<Queue>,
-    bounds: Bounds,
     /// The file's name, for errors.
     file: Arc<str>,
     commits: Arc<AtomicU64>,
-    /// How many bytes of calls finished since the oldest were last deleted.
-    unpruned: AtomicU64,
     /// The result of closing, once the thread is done.
     closed: watch::Receiver<Option<Result<(), String>>>,
     thread: Option<JoinHandle<()>>,
@@ -175,6 +172,7 @@ impl Sqlite {
         let writer = Writer {
             database,
             queue: queue.clone(),
+            bounds,
             file: file.clone(),
             commits: Arc::clone(&commits),
             is_stuck: false,
@@ -187,8 +185,7 @@ impl Sqlite {
             _ = done.send(Some(writer.run()));
         };
         let thread = Some(spawn("handback-store", run).map_err(spawn_failed)?);
-        let (unpruned, probed) = (AtomicU64::new(0), Mutex::default());
-        Ok(Self { queue, bounds, file, commits, unpruned, closed, thread, probed, totals })
+        Ok(Self { queue, file, commits, closed, thread, probed: Mutex::default(), totals })
     }
 
     /// Runs what waits, refuses anything new, and closes the file. When this ends without an error, everything that was
@@ -286,19 +283,6 @@ impl Sqlite {
             }
         })
     }
-
-    /// Whether enough calls finished that the oldest are to be deleted. Either bound counts: a call counts as the bytes
-    /// it takes, or as its share of the allowed bytes if that is more.
-    fn prune_is_due(&self, call_bytes: usize) -> bool {
-        let share = self.bounds.call_bytes / (self.bounds.calls as u64).max(1);
-        let added = share.max(call_bytes as u64);
-        let unpruned = self.unpruned.fetch_add(added, Ordering::Relaxed).saturating_add(added);
-        let due = unpruned >= self.bounds.call_bytes / 32;
-        if due {
-            self.unpruned.store(0, Ordering::Relaxed);
-        }
-        due
-    }
 }
 
 impl Drop for Sqlite {
@@ -337,14 +321,7 @@ impl CallStore for Sqlite {
     }
 
     fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
-        let bytes = weight::of_call(call);
-        let finished = self.save(&call.head.session, bytes, if_full, call, calls::finish);
-        if self.prune_is_due(bytes) {
-            let bounds = self.bounds.clone();
-            // Nobody waits for this.
-            drop(self.write(None, SMALL, Rank::MakesRoom, move |database| calls::prune(database, &bounds)));
-        }
-        finished
+        self.save(&call.head.session, weight::of_call(call), if_full, call, calls::finish)
     }
 
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
@@ -420,9 +397,11 @@ impl SessionStore for Sqlite {
         self.read_session(session, move |connection, id| messages::newest_before(connection, id, before.as_ref(), most))
     }
 
-    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
-        let (id, message) = (session.clone(), message.clone());
-        self.write(Some(session), SMALL, Rank::Fails, move |database| messages::delete_from(database, &id, &message))
+    fn replace_from(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        self.save(&message.session, weight::of_message(message), IfFull::Fails, message, |database, message| {
+            messages::delete_from(database, &message.session, &message.id)?;
+            messages::save(database, message)
+        })
     }
 
     fn keeps_all(&self) -> bool {

@@ -5,7 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, ToolName};
 use handback_core::store::{
-    Begun, CallFilter, CallHead, Effect, Executor, FinishedCall, IfFull, Most, Origin, Outcome, Phases, Store, Tool,
+    Begun, CallFilter, CallHead, Effect, Executor, FinishedCall, IfFull, JournaledCall, Most, Origin, Outcome, Phases,
+    Store, Tool,
 };
 
 use super::samples::{
@@ -15,7 +16,8 @@ use super::samples::{
 
 /// Begins and ends a call.
 async fn keep(store: &Arc<dyn Store>, call: &Arc<FinishedCall>) {
-    store.begin(&begun(&call.head), IfFull::Fails).await.unwrap();
+    let claimed = JournaledCall { claimant: call.claimant.clone(), ..begun(&call.head) };
+    store.begin(&claimed, IfFull::Fails).await.unwrap();
     store.finish(call, IfFull::Fails).await.unwrap();
 }
 
@@ -55,7 +57,8 @@ pub async fn a_call_is_kept_as_it_was(store: Arc<dyn Store>) {
     let phases = Phases { approval: Duration::MAX, queue: Duration::ZERO, execute: Duration::from_nanos(1) };
     let (asked, outcome) = (Arc::new(nowhere), Outcome::Disconnected);
     let (attempt, may_have_run, ask) = (u32::MAX, false, None);
-    calls.push(Arc::new(FinishedCall { head: asked, attempt, may_have_run, ask, phases, outcome, late: None }));
+    let (claimant, late) = (Some("tab \"1\"".into()), None);
+    calls.push(Arc::new(FinishedCall { head: asked, attempt, may_have_run, ask, phases, outcome, claimant, late }));
     let (origin, connection) = (Origin::Application, Some(ConnectionName::parse("window-1").unwrap()));
     calls.push(finished(CallHead { origin, connection, ..head("asked for", "desk", "") }));
 

@@ -166,8 +166,8 @@ pub async fn messages_stay_in_the_order_of_their_first_save(store: Arc<dyn Store
     assert_eq!(kept(&store, "ses_1").await, expected);
 }
 
-/// Also in the order of their first save; and what comes after is as if they had never been.
-pub async fn a_message_is_forgotten_with_all_after_it(store: Arc<dyn Store>) {
+/// In the order of their first save; and what comes after is as if they had never been.
+pub async fn a_message_can_replace_the_one_with_its_id_and_all_after_it(store: Arc<dyn Store>) {
     with_session(&store, "ses_1").await;
     with_session(&store, "ses_2").await;
     let first = keep(&store, user("ses_1", "z")).await;
@@ -176,23 +176,22 @@ pub async fn a_message_is_forgotten_with_all_after_it(store: Arc<dyn Store>) {
         keep(&store, message).await;
     }
     let other = keep(&store, user("ses_2", "x")).await;
-    let from =
-        |session: &str, id: &str| store.delete_messages_from(&session_id(session), &MessageId::parse(id).unwrap());
-    from("ses_1", "x").await.unwrap();
-    assert_eq!(kept(&store, "ses_1").await, [first.clone(), answer.clone()]);
+    let replace = async |message: Message| {
+        store.replace_from(&Arc::new(message.clone())).await.unwrap();
+        seen_message(&message)
+    };
+    let anew = replace(Message { parts: parts(), ..user("ses_1", "x") }).await;
+    assert_eq!(kept(&store, "ses_1").await, [first.clone(), answer.clone(), anew.clone()]);
     assert_eq!(kept(&store, "ses_2").await, std::slice::from_ref(&other));
-    from("ses_1", "x").await.unwrap();
-    from("ses_1", "nothing").await.unwrap();
-    from("nowhere", "z").await.unwrap();
-    assert_eq!(kept(&store, "ses_1").await, [first, answer]);
-    let parts = Message { parts: parts(), ..user("ses_1", "x") };
-    let again = keep(&store, parts).await;
-    assert_eq!(kept(&store, "ses_1").await.last(), Some(&again));
     assert!(open_turns(&store).await.contains(&"ses_1/x".to_owned()));
-    from("ses_1", "y").await.unwrap();
+    // There is nothing to replace.
+    let new = replace(user("ses_1", "new")).await;
+    replace(user("nowhere", "z")).await;
+    assert_eq!(kept(&store, "nowhere").await, [""; 0]);
+    assert_eq!(kept(&store, "ses_1").await, [first, answer, anew, new]);
+    let first = replace(user("ses_1", "z")).await;
     assert_eq!(open_turns(&store).await, ["ses_1/z", "ses_2/x"]);
-    from("ses_1", "z").await.unwrap();
-    assert_eq!(kept(&store, "ses_1").await, Vec::<String>::new());
+    assert_eq!(kept(&store, "ses_1").await, [first]);
     assert_eq!(kept(&store, "ses_2").await, [other]);
 }
 
@@ -326,10 +325,10 @@ pub async fn the_newest_messages_are_found_from_any_of_them(store: Arc<dyn Store
     assert_eq!(newest(None, 3).await.unwrap(), ["msg_0", "msg_1", "msg_2"]);
     keep(&store, user("ses_1", "msg_new")).await;
     assert_eq!(newest(Some("msg_2"), 3).await.unwrap(), ["msg_3", "msg_4", "msg_5"]);
-    store.delete_messages_from(&session_id("ses_1"), &message_id("msg_1")).await.unwrap();
-    assert_eq!(newest(None, 2).await.unwrap(), ["msg_2", "msg_3"]);
+    store.replace_from(&Arc::new(user("ses_1", "msg_1"))).await.unwrap();
+    assert_eq!(newest(None, 3).await.unwrap(), ["msg_1", "msg_2", "msg_3"]);
     assert_eq!(newest(Some("msg_5"), 100).await.unwrap(), ["msg_6", "msg_7", "msg_8"]);
     assert_eq!(newest(Some("msg_8"), 100).await.unwrap(), [""; 0]);
     assert_eq!(newest(None, 0).await.unwrap(), [""; 0]);
-    assert_eq!(newest(Some("msg_1"), 100).await, None);
+    assert_eq!(newest(Some("msg_0"), 100).await, None);
 }

@@ -156,7 +156,7 @@ pub async fn runs_and_events_stay_when_their_session_changes(store: Arc<dyn Stor
     tell(&store, "ses_1", "run_1", 0, &["a"]).await;
     let message = Arc::new(user("ses_1", "msg_1"));
     store.save_message(&message).await.unwrap();
-    store.delete_messages_from(&session_id("ses_1"), &message.id).await.unwrap();
+    store.replace_from(&message).await.unwrap();
     with_session(&store, "ses_1").await;
     assert_eq!(kept(&store, "ses_1").await, [expected]);
     assert_eq!(told(&store, "ses_1", "run_1", 0).await, ["a"]);

@@ -99,7 +99,16 @@ pub fn ended(head: CallHead, outcome: Outcome) -> Arc<FinishedCall> {
         execute: Duration::new(3, 999_999_999),
     };
     let ask = matches!(outcome, Outcome::Denied(_)).then(|| PermissionId::parse("per_1").unwrap());
-    Arc::new(FinishedCall { head: Arc::new(head), attempt: 2, may_have_run: true, ask, phases, outcome, late: None })
+    Arc::new(FinishedCall {
+        head: Arc::new(head),
+        attempt: 2,
+        may_have_run: true,
+        ask,
+        phases,
+        outcome,
+        claimant: None,
+        late: None,
+    })
 }
 
 /// The ways in which a frontend's call can end.
@@ -351,7 +360,7 @@ pub fn seen_call(call: &FinishedCall) -> SeenCall {
         attempt: (call.attempt, call.may_have_run, call.ask.as_ref().map(ToString::to_string)),
         from: (head.origin, head.connection.as_ref().map(ToString::to_string)),
         phases: call.phases,
-        outcome: format!("{:?} {:?}", call.outcome, call.late),
+        outcome: format!("{:?} {:?} {:?}", call.outcome, call.claimant, call.late),
     }
 }
 

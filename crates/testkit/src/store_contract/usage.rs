@@ -54,7 +54,7 @@ pub async fn sessions_and_bytes_are_counted(store: Arc<dyn Store>) {
         store.save_message(&message(id, parts)).await.unwrap();
         must_change(things).await;
     }
-    store.delete_messages_from(&session_id("ses_1"), &message("msg_2", 0).id).await.unwrap();
+    store.replace_from(&message("msg_2", 0)).await.unwrap();
     must_change(-4).await;
     let title = Session { client: Some(client_id("desk")), title: large(), ..session("ses_1") };
     store.save_session(&Arc::new(title), IfFull::Fails).await.unwrap();

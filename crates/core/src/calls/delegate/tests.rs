@@ -4,6 +4,7 @@ mod deadlines;
 mod journal;
 mod limited;
 mod preferred;
+mod repeated;
 mod replay;
 
 use std::task::{Context, Waker};
@@ -199,24 +200,6 @@ async fn a_call_is_cancelled_when_the_last_of_its_callers_leaves() {
     assert_eq!(cancelled(&mut connection).await.0, request);
     let over = again().await.unwrap().outcome().await.unwrap();
     assert_eq!(over.outcome.kind(), OutcomeKind::Cancelled);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_call_that_is_to_go_on_does_whoever_leaves() {
-    let hub = hub();
-    register(&hub);
-    let mut connection = connect(&hub);
-    let open = hub.open(call()).await.unwrap();
-    let request = open.head().request.clone();
-    open.detach();
-    offered(&mut connection).await;
-    let again = || hub.open(NewCall { request: Some(request.clone()), ..call() });
-    drop(again().await.unwrap());
-    let waiting = again().await.unwrap();
-    assert_quiet(&mut connection);
-    hub.complete(&request, &Actor::Trusted, ok()).await.unwrap();
-    assert_eq!(waiting.outcome().await.unwrap().outcome.kind(), OutcomeKind::Success);
-    assert_eq!(hub.counts().calls, 0);
 }
 
 #[tokio::test(start_paused = true)]

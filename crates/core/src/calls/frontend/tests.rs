@@ -31,6 +31,10 @@ fn spec(timeout: Option<Duration>) -> ToolSpec {
 }
 
 async fn open(hub: &Hub, id: &str, permission: Permission) -> (OpenCall, RequestId) {
+    open_for(hub, id, permission, DEFAULT_TIMEOUT).await
+}
+
+async fn open_for(hub: &Hub, id: &str, permission: Permission, timeout: Duration) -> (OpenCall, RequestId) {
     let (session, call) = (SessionId::parse("chat").unwrap(), CallId::parse(id).unwrap());
     let tool = Tool::of_frontend(ClientId::from(&session), spec(None));
     let request = RequestId::from(&call);
@@ -41,7 +45,7 @@ async fn open(hub: &Hub, id: &str, permission: Permission) -> (OpenCall, Request
         message: MessageId::parse("m").unwrap(),
         call,
         input: to_raw_value(&json!({ "url": "https://example.test" })).unwrap(),
-        timeout: Some(DEFAULT_TIMEOUT),
+        timeout: Some(timeout),
         origin: crate::store::Origin::Model,
         permission,
         connection: None,
@@ -124,6 +128,31 @@ async fn a_call_that_is_over_otherwise_takes_no_ack_and_no_claim() {
     for request in [timed_out, cancelled] {
         assert_eq!(said(&hub, &request, None, "done").await, "Over");
         assert_eq!(claimed(&hub, &request, "tab", Claim::Take), "Over");
+    }
+}
+
+/// In real time, on one thread: while that is blocked, the deadline passes and the task that ends overdue calls does not run.
+#[tokio::test]
+async fn a_claim_after_the_deadline_is_late_though_nobody_has_looked_at_the_deadline_yet() {
+    let (hub, timeout) = (hub(), Duration::from_millis(100));
+    let (open, request) = open_for(&hub, "c", Permission::Allow, timeout).await;
+    std::thread::sleep(timeout);
+    let claimed = hub.claim(&request, &Actor::Trusted, "tab", Claim::Take).await;
+    assert!(matches!(claimed, Err(NotTaken::Over)), "{claimed:?}");
+    assert_eq!(open.outcome().await.unwrap().outcome.kind(), OutcomeKind::Timeout);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_result_is_kept_of_whoever_had_claimed_the_call() {
+    let hub = hub();
+    let (late, request) = open(&hub, "late", Permission::Allow).await;
+    assert_eq!(claimed(&hub, &request, "a", Claim::Take), "ok");
+    tokio::time::advance(DEFAULT_TIMEOUT).await;
+    late.outcome().await.unwrap();
+    for (claimant, is_kept) in [(Some("b"), false), (None, false), (Some("a"), true)] {
+        assert_eq!(said(&hub, &request, claimant, "done").await, "Over");
+        let kept = hub.finished(&request).await.unwrap().unwrap();
+        assert_eq!(kept.late.is_some(), is_kept, "{claimant:?}");
     }
 }
 

@@ -92,7 +92,7 @@ async fn an_id_of_somebody_else_names_one_call_wherever_it_is() {
         assert_eq!(complete(&hub, &id).await.unwrap(), Taken::First);
         assert_eq!(complete(&hub, &id).await.unwrap(), Taken::Again);
         first.outcome().await.unwrap();
-        assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))), "it is remembered");
+        assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::Forgotten(_))), "it is remembered");
         tokio::time::advance(remembered).await;
         register(&hub, &one);
         register(&hub, &other);
@@ -120,7 +120,7 @@ async fn an_id_that_is_taken_elsewhere_is_taken_where_it_names_a_shard() {
     assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))));
     assert_eq!(complete(&hub, &id).await.unwrap(), Taken::First);
     assert_eq!(call.outcome().await.unwrap().head.client(), &one);
-    assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::DuplicateRequest(_))), "it is remembered");
+    assert!(matches!(open(&hub, &other, Some(&id)).await, Err(Refusal::Forgotten(_))), "it is remembered");
 }
 
 /// Somebody tries to make a call of an id that is another's: that one is found all the while.
@@ -189,7 +189,7 @@ async fn a_busy_client_does_not_make_those_of_others_forgotten() {
         call.outcome().await.unwrap();
     }
     assert_eq!(complete(&hub, "a").await.unwrap(), Taken::Again);
-    assert!(matches!(open(&hub, &other, Some("a")).await, Err(Refusal::DuplicateRequest(_))));
+    assert!(matches!(open(&hub, &other, Some("a")).await, Err(Refusal::Forgotten(_))));
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ impl Table {
         asks.filter(|ask| session.is_none_or(|session| ask.call.session == *session)).collect()
     }
 
-    /// Takes an ask in order to approve it. Nobody else can answer it any more, and it no longer expires.
+    /// Takes an ask in order to answer it. Nobody else can answer it any more, and it no longer expires.
     pub(crate) fn take_ask(&mut self, id: &PermissionId) -> Option<OpenAsk> {
         let request = self.remove_ask(id)?;
         self.set_deadline(&request, None);
@@ -76,7 +76,7 @@ impl Table {
         self.admit(&request, now);
     }
 
-    /// Reports an ask as rejected, because its approval could not be journaled.
+    /// Reports an ask as rejected.
     pub(crate) fn reject(&mut self, ask: &Arc<Ask>) {
         self.tell(|| Event::Answered(ask.clone(), Reply::Reject));
     }

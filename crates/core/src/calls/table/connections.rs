@@ -222,14 +222,19 @@ impl Table {
         let mut endings = Vec::new();
         while self.deadlines.first_key_value().is_some_and(|((due, _), _)| *due <= now) {
             let Some((_, request)) = self.deadlines.pop_first() else { break };
-            let Some(call) = self.calls.get(&request) else { continue };
-            let outcome = match &call.ask {
-                Some(_) => Outcome::Denied("Denied: the approval expired".to_owned()),
-                None => Outcome::Timeout(call.head.timeout),
-            };
-            endings.extend(self.finish(&request, outcome, None, now));
+            endings.extend(self.end_if_overdue(&request, now));
         }
         endings
+    }
+
+    /// Ends a call if its time is over.
+    pub(crate) fn end_if_overdue(&mut self, request: &RequestId, now: Instant) -> Option<Ending> {
+        let call = self.calls.get(request).filter(|call| call.due.is_some_and(|due| due <= now))?;
+        let outcome = match &call.ask {
+            Some(_) => Outcome::Denied("Denied: the approval expired".to_owned()),
+            None => Outcome::Timeout(call.head.timeout),
+        };
+        self.finish(request, outcome, None, now)
     }
 
     /// Sets when a limit expires unless somebody connects. `None`: a connection is open, or the limit has expired.

@@ -13,9 +13,9 @@ use crate::id::{ClientId, RequestId, SessionId};
 use crate::store::{Ask, CallHead, Executor, JournaledCall, Origin};
 
 impl Table {
-    /// Enters a call that an earlier process left open. It may be offered again, unless it waits for its ask.
+    /// Enters a call that an earlier process left open. It may be offered again, unless it waits for its ask or is denied.
     pub(crate) fn reopen(&mut self, call: JournaledCall, clock: &Clock, now: Instant) -> u64 {
-        let JournaledCall { head, offered, ask, claimant } = call;
+        let JournaledCall { head, offered, ask, claimant, denied } = call;
         let wall = clock.now();
         let later = |at: SystemTime| now + at.duration_since(wall).unwrap_or_default();
         let head = Arc::new(CallHead { expires: later(head.deadline), ..CallHead::clone(&head) });
@@ -31,8 +31,10 @@ impl Table {
             known.may_have_run = offered > 0;
             known.is_kept = head.origin == Origin::Application;
             known.claimant = claimant;
+            known.asked = ask.as_ref().map(|(id, _)| id.clone());
         }
         match ask {
+            _ if denied.is_some() => {}
             Some((id, created)) => {
                 let until = self.approval_ends(created, wall, now);
                 self.ask(OpenAsk { ask: Arc::new(Ask { id, call: head, created }), tell: Vec::new() }, until);

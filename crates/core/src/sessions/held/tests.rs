@@ -7,6 +7,7 @@ use super::super::history::tests::{id, user};
 use super::*;
 use crate::events;
 use crate::id::ClientId;
+use crate::id::MessageId;
 use crate::store::{MemoryStore, Most, Page, PartBody, SessionFilter, SessionPlace, StorageUsed};
 
 /// Reads take a moment, and show what was there before it, or after it when they are told to; writes fail when they are,
@@ -49,8 +50,8 @@ impl SessionStore for Slow {
         }
     }
 
-    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
-        self.kept.delete_messages_from(session, message)
+    fn replace_from(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        self.kept.replace_from(message)
     }
 
     fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
@@ -114,7 +115,7 @@ async fn a_history_is_read_once_and_follows_what_is_saved() {
     sessions.save_messages(vec![user("a", "changed")], IfFull::Fails).await.unwrap();
     let held = sessions.hold(&ses).await.unwrap();
     assert_eq!(ids(&held), ["a", "b", "c"]);
-    sessions.delete_messages_from(&ses, &id("c")).await.unwrap();
+    sessions.replace_from(&user("b", "anew")).await.unwrap();
     assert_eq!((ids(&held), store.reads.load(Ordering::Relaxed)), (vec!["a".to_owned(), "b".to_owned()], 1));
     // What is held is what is kept.
     sessions.forget(&ses);
@@ -135,13 +136,13 @@ async fn what_changes_while_it_is_read_is_there() {
     let mut reading = Box::pin(sessions.hold(&ses));
     let mut other = Box::pin(sessions.hold(&ses));
     assert!((&mut reading).now_or_never().is_none() && (&mut other).now_or_never().is_none());
-    sessions.delete_messages_from(&ses, &id("b")).await.unwrap();
+    sessions.replace_from(&user("b", "anew")).await.unwrap();
     sessions.save_messages(vec![user("d", "meanwhile")], IfFull::Fails).await.unwrap();
     let mut changed = Session::clone(&session("ses"));
     changed.title = "meanwhile".to_owned();
     sessions.save_session(&Arc::new(changed), IfFull::Fails).await.unwrap();
     let (held, same) = (reading.await.unwrap(), other.await.unwrap());
-    assert_eq!(ids(&held), ["a", "d"]);
+    assert_eq!(ids(&held), ["a", "b", "d"]);
     assert_eq!(held.session().map(|session| session.title.clone()).as_deref(), Some("meanwhile"));
     assert!(Arc::ptr_eq(&held, &same) && store.reads.load(Ordering::Relaxed) == 2);
 }
@@ -222,8 +223,8 @@ async fn whatever_changes_while_it_is_read_what_is_held_is_what_is_kept() {
         for change in 0..3 {
             match change {
                 0 => sessions.save_messages(vec![user("b", "meanwhile")], IfFull::Fails).await.unwrap(),
-                1 => sessions.delete_messages_from(&ses, &id("a")).await.unwrap(),
-                _ => sessions.save_messages(vec![user("a", "anew")], IfFull::Fails).await.unwrap(),
+                1 => sessions.replace_from(&user("a", "anew")).await.unwrap(),
+                _ => sessions.save_messages(vec![user("c", "later")], IfFull::Fails).await.unwrap(),
             }
             if change + 1 == shown_after {
                 // The reader takes up here, and may see what is there now.
@@ -237,7 +238,7 @@ async fn whatever_changes_while_it_is_read_what_is_held_is_what_is_kept() {
             None => reading.await,
         };
         assert_eq!(ids(&held.unwrap()), kept, "shown after {shown_after} changes");
-        assert_eq!(kept, ["a"]);
+        assert_eq!(kept, ["a", "c"]);
     }
 }
 

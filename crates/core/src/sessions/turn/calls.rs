@@ -25,6 +25,9 @@ use crate::store::{
 };
 use crate::tools::{Before, HookedCall, Invocation, Offered, Permission, Place, ServerTool, guarded};
 
+/// What a model is told besides why a call has no result.
+pub(super) const MAY_HAVE_RUN: &str = "; it may have run";
+
 /// What panicked, in messages.
 const TOOL: &str = "The tool";
 
@@ -153,7 +156,7 @@ impl CallContext<'_> {
             let tool = self.offered.iter().find(|tool| tool.alias == alias);
             let is_here = request.is_none();
             if is_here && !tool.is_some_and(|tool| matches!(&tool.place, Place::Server(here) if here.is_repeatable())) {
-                let reason = "The server was restarted while this tool ran; it may have run".to_owned();
+                let reason = format!("The server was restarted while this tool ran{MAY_HAVE_RUN}");
                 draft.over(Over { place, input, start, result: ToolResult::Failed(reason) });
                 continue;
             }
@@ -363,7 +366,7 @@ pub(crate) fn result_for_model(finished: &FinishedCall) -> ToolResult {
         Outcome::Error(error) => ToolResult::Failed(error.clone()),
         other => {
             let failure = other.failure().unwrap_or_default();
-            ToolResult::Failed(if finished.may_have_run { format!("{failure}; it may have run") } else { failure })
+            ToolResult::Failed(if finished.may_have_run { failure + MAY_HAVE_RUN } else { failure })
         }
     }
 }

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 
-use super::calls::{Over, ReadyCall, read};
+use super::calls::{MAY_HAVE_RUN, Over, ReadyCall, read};
 use crate::clock::Time;
 use crate::events::{Feed, Field, SessionEvent, TurnEvent};
 use crate::id::{MessageId, PartId, RequestId};
@@ -386,7 +386,15 @@ impl Draft {
                 ToolState::Pending { .. } => (crate::schema::empty_object(), now),
                 ToolState::Running { input, start } | ToolState::Yielded { input, start } => (input.clone(), *start),
             };
-            let result = ToolResult::Failed(format!("Not finished: {}", error.unwrap_or("The turn ended")));
+            let may_have_run = match (&part.state, &part.request) {
+                (ToolState::Pending { .. }, _) => false,
+                (_, Some(request)) => self.sessions.hub().may_have_run(request),
+                // It runs here or in the page.
+                (_, None) => true,
+            };
+            let addition = if may_have_run { MAY_HAVE_RUN } else { "" };
+            let reason = error.unwrap_or("The turn ended");
+            let result = ToolResult::Failed(format!("Not finished: {reason}{addition}"));
             self.change(place, |part| (part.is_cut, part.is_half_said) = (true, is_half_said));
             self.over(Over { place, input, start, result });
         }

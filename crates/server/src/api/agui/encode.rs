@@ -3,7 +3,7 @@
 //! The order is valid for every sequence of turn events: `RUN_STARTED` comes first, everything that begins also ends,
 //! and one terminal event comes last. For a step that began before the run, only the results of its calls are sent.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, SystemTime};
 
 use handback_core::events::{Field, TurnEvent};
@@ -71,9 +71,9 @@ pub(in crate::api) struct Encoder {
     /// Whether the step is replayed from an earlier turn.
     is_replayed: bool,
     /// Texts that have begun and not ended.
-    texts: HashMap<PartId, Open>,
+    texts: BTreeMap<PartId, Open>,
     /// The calls of the step.
-    calls: HashMap<PartId, Call>,
+    calls: BTreeMap<PartId, Call>,
     /// Calls that the front end must run.
     pending: Vec<CallId>,
     used: Vec<(ModelRef, Usage)>,
@@ -119,8 +119,8 @@ impl Encoder {
             message: None,
             is_named: false,
             is_replayed: false,
-            texts: HashMap::new(),
-            calls: HashMap::new(),
+            texts: BTreeMap::new(),
+            calls: BTreeMap::new(),
             pending: Vec::new(),
             used: Vec::new(),
             is_over: false,
@@ -452,3 +452,6 @@ fn file(file: &Attachment) -> agui::Part {
         _ => agui::Part::Document { id, source, metadata },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -102,14 +102,16 @@ async fn unregister_by_post(access: Access, request: Json<wire::UnregisterReques
 
 /// Run a tool
 ///
-/// Waits for the result; a tool that fails is a result as well. With `wait: false` it answers 202 at once.
+/// Waits for the result; a tool that fails is a result as well. With `wait: false` it answers 202 at once. With the `requestID`
+/// of an earlier call, and its tool and input, it waits for the outcome of that one.
 #[utoipa::path(post, path = "/client-tools/execute", tag = "client-tools", request_body = wire::ExecuteRequest,
     responses(
         (status = 200, description = "What the client answered", body = wire::ToolResult),
         (status = 202, description = "With `wait: false`: the call is on its way", body = wire::Accepted),
         (status = 400, description = "Bad body, or the input does not fit the tool's schema"),
         (status = 404, description = "There is no such tool"),
-        (status = 409, description = "The requestID is in use (CONFLICT), or the call was cancelled (CANCELLED)"),
+        (status = 409, description = "The requestID is one of a call with another tool or input (CONFLICT), or the call was cancelled (CANCELLED)"),
+        (status = 410, description = "The requestID is one of a call whose outcome is no longer kept"),
         (status = 429, description = "Too many calls for this client; see Retry-After"),
         (status = 502, description = "The client went away"),
         (status = 503, description = "Overloaded or shutting down"),
@@ -122,10 +124,14 @@ async fn execute(
 ) -> Result<Response, Problem> {
     let wait = request.wait.unwrap_or(true);
     let new = decode::call(request)?;
-    let call = app.hub().open(new).await?;
+    // A call whose id nobody else knows ends when this request is dropped. Another one is made all the same: others may have
+    // joined it, or nobody is to wait for it.
+    let call = match wait && new.request.is_none() {
+        true => app.hub().open(new).await?,
+        false => app.hub().open_to_end(new, !wait).await?,
+    };
     if !wait {
         let accepted = wire::Accepted { request_id: call.head().request.to_string() };
-        call.detach();
         return Ok((StatusCode::ACCEPTED, Json(accepted)).into_response());
     }
     let finished = call.outcome().await?;

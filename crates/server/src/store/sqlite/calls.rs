@@ -1,6 +1,7 @@
 //! The journal of calls in the file.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use handback_core::id::{ClientId, RequestId, SessionId};
 use handback_core::store::{
@@ -30,14 +31,14 @@ const FINISH: &str = "
 macro_rules! select {
     ($condition:literal) => {
         concat!(
-            "SELECT request, session, client, head, input, ending, ended, late FROM call WHERE ended IS NOT NULL",
+            "SELECT request, session, client, head, input, ending, ended, late, state FROM call WHERE ended IS NOT NULL",
             $condition
         )
     };
 }
 
 const KEEP_LATE: &str = "
-    UPDATE call SET late = ?2, size = size + octet_length(?2)
+    UPDATE call SET late = ?2, size = size + ?3
     WHERE request = ?1 AND ended IS NOT NULL AND late IS NULL";
 
 const FINISHED: &str = select!(" AND request = ?1");
@@ -53,6 +54,10 @@ const OLDEST: &str = "
 
 const DELETE_UP_TO: &str = "DELETE FROM call WHERE ended <= ?1";
 
+const FORGET_OF_SESSION: &str = "
+    INSERT OR REPLACE INTO forgotten_call (request, since) SELECT request, unixepoch() * 1000 FROM call
+    WHERE session = ?1 AND ended IS NOT NULL";
+
 const DELETE_OF_SESSION: &str = "DELETE FROM call WHERE session = ?1 AND ended IS NOT NULL";
 
 const LAST: &str = "
@@ -64,35 +69,81 @@ const OPEN: &str =
 const FORGET_UP_TO: &str = "
     INSERT OR REPLACE INTO forgotten_call (request, since) SELECT request, unixepoch() * 1000 FROM call WHERE ended <= ?1";
 
-const IS_FORGOTTEN: &str = "SELECT EXISTS (SELECT 1 FROM forgotten_call WHERE request = ?1)";
+const IS_FORGOTTEN: &str = "
+    SELECT EXISTS (SELECT 1 FROM forgotten_call WHERE request = ?1 AND since >= unixepoch('now', '-1 day') * 1000)";
 
 const HAS_FORGOTTEN: &str = "SELECT EXISTS (SELECT 1 FROM forgotten_call)";
 
 /// The id of a call that is no longer stored can be used again after a day.
-const FREE_IDS: &str = "DELETE FROM forgotten_call WHERE since < unixepoch('now', '-1 day') * 1000";
+const FREE_IDS: &str = "
+    DELETE FROM forgotten_call WHERE request IN
+        (SELECT request FROM forgotten_call WHERE since < unixepoch('now', '-1 day') * 1000 ORDER BY since LIMIT ?1)";
+
+/// How many calls, and how many ids, are deleted at a time.
+const PRUNED_AT_ONCE: i64 = 1_000;
+/// About how many bytes of calls are deleted at a time.
+const PRUNED_BYTES_AT_ONCE: i64 = 8 << 20;
+/// How often calls that have become too old are deleted.
+const PRUNE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The calls that have ended so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ended {
     /// The number of the last one.
     number: i64,
-    /// How many bytes they take together, with those that are deleted.
+    /// How many bytes they take, with those that were deleted.
     bytes: i64,
     /// Whether the ids of some may be known that are no longer stored.
     has_forgotten: bool,
 }
 
+/// When the oldest calls are to be deleted.
+#[derive(Debug, Default)]
+pub(super) struct Pruning {
+    /// When they were last deleted, and the calls that had ended by then; `None` if some are left that are to be deleted.
+    last: Option<(Instant, Ended)>,
+}
+
+impl Pruning {
+    /// Whether the oldest calls are to be deleted now.
+    pub(super) fn is_due(&self, ended: Ended, bounds: &Bounds) -> bool {
+        let Some((at, before)) = self.last else { return true };
+        let (calls, call_bytes) = bounds_of_calls(bounds);
+        at.elapsed() >= PRUNE_INTERVAL
+            || ended.number - before.number >= (calls / 32).max(1)
+            || ended.bytes - before.bytes >= (call_bytes / 32).max(1)
+    }
+
+    /// Takes note that the oldest calls are being deleted. If that fails, it is tried again later.
+    pub(super) fn begin(&mut self, ended: Ended) {
+        self.last = Some((Instant::now(), ended));
+    }
+
+    /// Takes note that more are to be deleted.
+    pub(super) fn go_on(&mut self) {
+        self.last = None;
+    }
+}
+
+/// How many calls are kept, and how many bytes of them.
+fn bounds_of_calls(bounds: &Bounds) -> (i64, i64) {
+    (integer(bounds.calls), i64::try_from(bounds.call_bytes).unwrap_or(i64::MAX))
+}
+
 pub(super) fn begin(database: &mut Database, journaled: &JournaledCall) -> Result<Begun, Fault> {
-    let JournaledCall { head: call, offered, ask, claimant } = journaled;
+    let JournaledCall { head: call, offered, ask, claimant, denied } = journaled;
     let request = call.request.as_str();
     if database.ended.has_forgotten
         && database.connection.prepare_cached(IS_FORGOTTEN)?.query_row([request], |row| row.get(0))?
     {
         return Ok(Begun::Gone);
     }
-    let state = match (ask, claimant) {
-        (None, None) => None,
-        _ => Some(serde_json::to_string(&StateForm { ask: ask.clone(), claimant: claimant.clone() })?),
+    let state = match (ask, claimant, denied) {
+        (None, None, None) => None,
+        _ => {
+            let state = StateForm { ask: ask.clone(), claimant: claimant.clone(), denied: denied.clone() };
+            Some(serde_json::to_string(&state)?)
+        }
     };
     let head = serde_json::to_string(&HeadForm {
         message: call.message.clone(),
@@ -118,13 +169,13 @@ pub(super) fn begin(database: &mut Database, journaled: &JournaledCall) -> Resul
 }
 
 pub(super) fn finish(database: &mut Database, call: &FinishedCall) -> Result<(), Fault> {
-    let FinishedCall { head: _, attempt, may_have_run, ask, phases, outcome, late: _ } = call;
+    let FinishedCall { head: _, attempt, may_have_run, ask, phases, outcome, claimant, late: _ } = call;
     let (attempt, may_have_run, phases) = (*attempt, *may_have_run, *phases);
     let ending = EndingRef { attempt, may_have_run, ask: ask.as_ref(), phases, outcome };
     let ending = serde_json::to_string(&ending)?;
     if !end(database, call, &ending)? {
         // Its beginning could not be written, or it has ended already.
-        begin(database, &JournaledCall::new(call.head.clone()))?;
+        begin(database, &JournaledCall { claimant: claimant.clone(), ..JournaledCall::new(call.head.clone()) })?;
         end(database, call, &ending)?;
     }
     Ok(())
@@ -146,7 +197,12 @@ fn end(database: &mut Database, call: &FinishedCall, ending: &str) -> Result<boo
 
 pub(super) fn keep_late(database: &mut Database, request: &RequestId, late: &Outcome) -> Result<bool, Fault> {
     let late = serde_json::to_string(&LateRef(late))?;
-    Ok(database.connection.prepare_cached(KEEP_LATE)?.execute([request.as_str(), late.as_str()])? > 0)
+    let size = integer(late.len());
+    let is_first = database.connection.prepare_cached(KEEP_LATE)?.execute(params![request.as_str(), late, size])? > 0;
+    if is_first {
+        database.ended.bytes += size;
+    }
+    Ok(is_first)
 }
 
 pub(super) fn finished(connection: &Connection, request: &RequestId) -> Result<Option<Arc<FinishedCall>>, Fault> {
@@ -180,35 +236,41 @@ fn query(connection: &Connection, sql: &str, values: impl Params, most: Most) ->
 }
 
 pub(super) fn delete_of_session(database: &mut Database, session: &SessionId) -> Result<(), Fault> {
+    database.ended.has_forgotten |=
+        database.connection.prepare_cached(FORGET_OF_SESSION)?.execute([session.as_str()])? > 0;
     database.connection.prepare_cached(DELETE_OF_SESSION)?.execute([session.as_str()])?;
     Ok(())
 }
 
-/// Deletes the oldest finished calls while they exceed the bounds. Calls that were deleted with their sessions count until
-/// all older ones are deleted, too.
-pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<(), Fault> {
+/// Deletes the oldest finished calls while they exceed the bounds, some at a time. Returns whether there may be more. Calls
+/// that were deleted with their sessions count until all older ones are deleted, too.
+pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<bool, Fault> {
     let Ended { number: last, bytes: all, .. } = database.ended;
-    let (most_calls, most_bytes) = (integer(bounds.calls), i64::try_from(bounds.call_bytes).unwrap_or(i64::MAX));
+    let (most_calls, most_bytes) = bounds_of_calls(bounds);
     let oldest_age = i64::try_from(bounds.call_age.as_millis()).unwrap_or(i64::MAX);
-    let mut forgotten = None;
+    let (mut forgotten, mut count, mut first) = (None, 0, None);
     let mut oldest = database.connection.prepare_cached(OLDEST)?;
     let mut rows = oldest.query([])?;
-    while let Some(row) = rows.next()? {
+    let has_more = loop {
+        let Some(row) = rows.next()? else { break false };
         let (number, before, age): (i64, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
         if last - number < most_calls && all - before <= most_bytes && age <= oldest_age {
-            break;
+            break false;
         }
-        forgotten = Some(number);
-    }
+        if count == PRUNED_AT_ONCE || before - *first.get_or_insert(before) >= PRUNED_BYTES_AT_ONCE {
+            break true;
+        }
+        (forgotten, count) = (Some(number), count + 1);
+    };
     drop(rows);
     drop(oldest);
-    database.connection.prepare_cached(FREE_IDS)?.execute([])?;
+    let freed = database.connection.prepare_cached(FREE_IDS)?.execute([PRUNED_AT_ONCE])?;
     if let Some(ended) = forgotten {
         database.ended.has_forgotten = true;
         database.connection.prepare_cached(FORGET_UP_TO)?.execute([ended])?;
         database.connection.prepare_cached(DELETE_UP_TO)?.execute([ended])?;
     }
-    Ok(())
+    Ok(has_more || integer(freed) == PRUNED_AT_ONCE)
 }
 
 /// The calls that have ended so far.
@@ -221,12 +283,8 @@ pub(super) fn ended(connection: &Connection) -> Result<Ended, Fault> {
 /// The calls that are not over.
 pub(super) fn open(connection: &Connection) -> Result<Vec<JournaledCall>, Fault> {
     let read = |row: &Row<'_>| {
-        let state = match row.get_ref(6)? {
-            ValueRef::Null => StateForm::default(),
-            _ => json(row, 6)?,
-        };
-        let StateForm { ask, claimant } = state;
-        Ok(JournaledCall { head: Arc::new(read_head(row)?), offered: row.get(5)?, ask, claimant })
+        let StateForm { ask, claimant, denied } = read_state(row, 6)?;
+        Ok(JournaledCall { head: Arc::new(read_head(row)?), offered: row.get(5)?, ask, claimant, denied })
     };
     database::query(connection, OPEN, [], "call", read, |rows| rows.collect())
 }
@@ -237,7 +295,15 @@ fn read(row: &Row<'_>) -> Result<FinishedCall, Error> {
         ValueRef::Null => None,
         _ => Some(json::<LateForm>(row, 7)?.0),
     };
-    Ok(FinishedCall { head: Arc::new(read_head(row)?), attempt, may_have_run, ask, phases, outcome, late })
+    let StateForm { claimant, .. } = read_state(row, 8)?;
+    Ok(FinishedCall { head: Arc::new(read_head(row)?), attempt, may_have_run, ask, phases, outcome, claimant, late })
+}
+
+fn read_state(row: &Row<'_>, column: usize) -> Result<StateForm, Error> {
+    match row.get_ref(column)? {
+        ValueRef::Null => Ok(StateForm::default()),
+        _ => json(row, column),
+    }
 }
 
 fn read_head(row: &Row<'_>) -> Result<CallHead, Error> {

@@ -9,7 +9,8 @@ use rusqlite::types::Type;
 use rusqlite::{Connection, Error, ErrorCode, Params, Row};
 use serde::de::DeserializeOwned;
 
-use super::calls::{self, Ended};
+use super::Bounds;
+use super::calls::{self, Ended, Pruning};
 use super::guard::Guard;
 use super::messages::SavedMessages;
 use super::usage::Counter;
@@ -44,6 +45,9 @@ pub(super) struct Database {
     pub(super) connection: Connection,
     /// The calls that have ended so far.
     pub(super) ended: Ended,
+    /// Those that are committed.
+    committed: Ended,
+    pub(super) pruning: Pruning,
     pub(super) saved: SavedMessages,
     pub(super) counter: Counter,
     pub(super) guard: Guard,
@@ -54,7 +58,16 @@ pub(super) struct Database {
 impl Database {
     pub(super) fn new(connection: Connection, guard: Guard, locks: Vec<File>, was_closed: bool) -> Result<Self, Fault> {
         let (ended, counter) = (calls::ended(&connection)?, Counter::new(&connection, was_closed)?);
-        Ok(Self { connection, ended, saved: SavedMessages::default(), counter, guard, _locks: locks })
+        Ok(Self {
+            connection,
+            ended,
+            committed: ended,
+            pruning: Pruning::default(),
+            saved: SavedMessages::default(),
+            counter,
+            guard,
+            _locks: locks,
+        })
     }
 
     pub(super) fn begin(&self) -> Result<(), Fault> {
@@ -67,13 +80,14 @@ impl Database {
         self.counter.count(&self.connection)?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         self.counter.commit();
+        self.committed = self.ended;
         Ok(())
     }
 
     /// Writes what sessions take to their rows, which commits put off.
     pub(super) fn write_usage(&mut self) -> Result<(), Fault> {
         match self.counter.has_unwritten() {
-            true => self.change_usage(|database| database.counter.write(&database.connection)),
+            true => self.change(|database| database.counter.write(&database.connection)),
             false => Ok(()),
         }
     }
@@ -81,12 +95,30 @@ impl Database {
     /// Counts again what one of the sessions takes that an earlier process changed last.
     pub(super) fn recount(&mut self) -> Result<(), Fault> {
         match self.counter.next_unsure() {
-            Some(session) => self.change_usage(|database| database.counter.recount(&database.connection, &session)),
+            Some(session) => self.change(|database| database.counter.recount(&database.connection, &session)),
             None => Ok(()),
         }
     }
 
-    fn change_usage(&mut self, change: impl FnOnce(&mut Self) -> Result<(), Fault>) -> Result<(), Fault> {
+    /// Deletes the oldest calls, if that is due.
+    pub(super) fn prune(&mut self, bounds: &Bounds) -> Result<(), Fault> {
+        if !self.pruning.is_due(self.ended, bounds) {
+            return Ok(());
+        }
+        self.pruning.begin(self.ended);
+        let mut has_more = false;
+        self.change(|database| {
+            has_more = calls::prune(database, bounds)?;
+            Ok(())
+        })?;
+        if has_more {
+            self.pruning.go_on();
+        }
+        Ok(())
+    }
+
+    /// Changes something that nobody waits for.
+    fn change(&mut self, change: impl FnOnce(&mut Self) -> Result<(), Fault>) -> Result<(), Fault> {
         if self.guard.is_lost() {
             return Ok(());
         }
@@ -106,6 +138,7 @@ impl Database {
 
     /// Undoes what is not committed.
     pub(super) fn roll_back(&mut self) {
+        self.ended = self.committed;
         self.saved.forget();
         self.counter.forget();
         // After some errors SQLite has rolled back by itself.

@@ -39,6 +39,8 @@ fn is_model(origin: &Origin) -> bool {
 pub(super) struct StateForm {
     pub(super) ask: Option<(PermissionId, Time)>,
     pub(super) claimant: Option<Box<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) denied: Option<Box<str>>,
 }
 
 /// The JSON of `call.ending` for writing.

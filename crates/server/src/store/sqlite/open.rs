@@ -9,10 +9,10 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::Bounds;
 use super::database::{Database, Fault};
 use super::guard::Guard;
 use super::schema::{self, Found, MIGRATIONS};
-use super::{Bounds, calls};
 
 /// How long to wait for another program that locks the file, such as one that makes a backup.
 const BUSY: Duration = Duration::from_secs(5);
@@ -102,8 +102,7 @@ pub(super) fn open(path: &Path, bounds: &Bounds) -> Result<(Database, PathBuf), 
     {
         return Err(unusable(Fault::Lost));
     }
-    let mut database = Database::new(connection, guard, locks, was_closed).map_err(unusable)?;
-    calls::prune(&mut database, bounds).map_err(unusable)?;
+    let database = Database::new(connection, guard, locks, was_closed).map_err(unusable)?;
     Ok((database, path))
 }
 

@@ -58,8 +58,20 @@ pub(super) fn must_use_indices(database: &Database, sql: &str) {
     let is_good = |step: &String| {
         step.starts_with("SEARCH") || step.contains("USING INDEX") || step.contains("USING COVERING INDEX")
     };
-    let is_neutral = |step: &String| step.contains("SCALAR SUBQUERY") || step.starts_with("SCAN CONSTANT ROW");
+    let is_neutral = |step: &String| {
+        step.starts_with("LIST SUBQUERY") || step.contains("SCALAR SUBQUERY") || step.starts_with("SCAN CONSTANT ROW")
+    };
     assert!(steps.iter().all(|step| is_good(step) || is_neutral(step)), "{sql}\n{steps:#?}");
+}
+
+#[test]
+fn commits_wait_for_the_disk_only_where_that_is_wanted() {
+    for (waits_for_disk, full_or_normal) in [(true, 2), (false, 1)] {
+        let place = Place::new();
+        let (database, _) = open::open(&place.0, &Bounds { waits_for_disk, ..Bounds::default() }).unwrap();
+        let set = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+        assert_eq!(database.connection.query_row("PRAGMA synchronous", [], set).unwrap(), full_or_normal);
+    }
 }
 
 #[tokio::test]

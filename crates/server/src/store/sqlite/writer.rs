@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::Bounds;
 use super::checkpoint;
 use super::database::{Database, Fault, store_error};
 use super::operation::{Operation, Rank};
@@ -21,6 +22,7 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 pub(super) struct Writer {
     pub(super) database: Database,
     pub(super) queue: Arc<Queue>,
+    pub(super) bounds: Bounds,
     /// The file's name, for errors.
     pub(super) file: Arc<str>,
     /// How many transactions were committed.
@@ -40,6 +42,7 @@ impl Writer {
                 self.use_idle_time();
             }
             self.run_batch(operations);
+            self.prune();
             // Commits check too, but there may be none for long.
             if checked.elapsed() >= CHECK_INTERVAL {
                 checked = Instant::now();
@@ -62,7 +65,7 @@ impl Writer {
     /// How long to wait for operations.
     fn patience(&self) -> Duration {
         match &self.database.counter {
-            counter if counter.is_unsure() => Duration::ZERO,
+            counter if counter.is_unsure() || self.is_prunable() => Duration::ZERO,
             counter if counter.has_unwritten() => WRITTEN_WITHIN,
             _ => CHECK_INTERVAL,
         }
@@ -74,6 +77,17 @@ impl Writer {
         let written = if is_unsure { self.database.recount() } else { self.database.write_usage() };
         if let Err(fault) = written {
             tracing::warn!(file = %self.file, %fault, "what sessions take could not be written");
+        }
+    }
+
+    fn is_prunable(&self) -> bool {
+        self.database.pruning.is_due(self.database.ended, &self.bounds)
+    }
+
+    /// Deletes the oldest calls, if that is due.
+    fn prune(&mut self) {
+        if let Err(fault) = self.database.prune(&self.bounds) {
+            tracing::warn!(file = %self.file, %fault, "the oldest calls could not be deleted");
         }
     }
 

@@ -1,11 +1,13 @@
 //! However a turn ends, its run says so, and the stream is over.
 
+use std::time::Duration;
+
 use handback_core::id::{MessageId, SessionId};
 use handback_core::sessions::ModelEvent;
 use handback_core::store::{StopReason, TurnError, Usage};
 use handback_server::config::OnDisconnect;
-use handback_testkit::RawSocket;
 use handback_testkit::agui::{Generation, Page};
+use handback_testkit::{RawSocket, Scratch};
 use serde_json::{Value, json};
 
 use super::{World, call, failed_run, result, run, run_1_0, text};
@@ -88,7 +90,8 @@ async fn a_turn_that_is_aborted_is_cancelled_as_each_generation_knows_it() {
         let mut stream = page(generation).begin(&world.server).await;
         let held = client.next_call().await;
         world.server.abort("t").await;
-        let middle: [&[String]; 2] = [&call("cal_1", "client_tab_t", "{}"), &result("prt_1", "cal_1", ABORTED)];
+        let result = result("prt_1", "cal_1", &format!("{ABORTED}; it may have run"));
+        let middle: [&[String]; 2] = [&call("cal_1", "client_tab_t", "{}"), &result];
         let expected = match generation {
             Generation::Old => failed_run(1, &middle, "cancelled", "The turn was aborted"),
             Generation::New => run_1_0(1, &middle, &json!({ "type": "cancelled" })),
@@ -206,10 +209,21 @@ async fn a_thread_that_is_deleted_ends_its_run() {
     }
 }
 
+/// With a store that lasts, the turns go on in the next process, and nobody follows a plain run there.
 #[tokio::test]
 async fn a_server_that_stops_ends_its_runs() {
-    for generation in [Generation::Old, Generation::New] {
-        let world = World::start().await;
+    let scratch = Scratch::new();
+    for (generation, data) in [
+        (Generation::Old, None),
+        (Generation::New, None),
+        (Generation::Old, Some(scratch.join("old"))),
+        (Generation::New, Some(scratch.join("new"))),
+    ] {
+        let world = World::with(|config| {
+            config.data = data;
+            config.limits.drain_timeout = Duration::ZERO;
+        })
+        .await;
         world.server.register("tab", &["t"]).await;
         let mut client = world.server.stream("tab").await;
         world.model.will_call(&[("client_tab_t", json!({}))]);

@@ -247,7 +247,7 @@ async fn a_call_that_was_answered_before_its_turn_knew_is_not_made_again() {
     world.server.until_idle("t").await;
     assert_eq!(
         world.history("t").await[1],
-        "assistant | client_tab_t {} ✗ Not finished: The turn was aborted | !MessageAbortedError: The turn was aborted"
+        "assistant | client_tab_t {} ✗ Not finished: The turn was aborted; it may have run | !MessageAbortedError: The turn was aborted"
     );
     world.model.will_say("Done.");
     let done = [call("cal_1", "client_tab_t", "{}"), result("prt_1", "cal_1", "done")].concat();

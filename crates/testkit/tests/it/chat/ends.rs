@@ -57,7 +57,7 @@ async fn an_abort_is_told_in_the_stream_and_the_call_is_over() {
     assert_eq!(world.server.status("chat").await, "idle");
     let lines = stream.lines().await;
     let end = [
-        r#"tool-output-error {"errorText":"Not finished: The turn was aborted","toolCallId":"cal_1"}"#,
+        r#"tool-output-error {"errorText":"Not finished: The turn was aborted; it may have run","toolCallId":"cal_1"}"#,
         "finish-step",
         r#"finish {"finishReason":"interrupted"}"#,
         r#"abort {"reason":"The turn was aborted"}"#,

@@ -123,7 +123,8 @@ async fn a_link_that_is_put_there_meanwhile_does_not_lead_out() {
             *if answer["status"] == "success" { &mut harmless } else { &mut refused } += 1;
         }
     };
-    timeout(PATIENCE, both_met_often).await.expect("the file and the link are met");
+    // Which one a call meets is chance, and the swaps take a core.
+    timeout(PATIENCE * 3, both_met_often).await.expect("the file and the link are met");
     stop.cancel();
     assert!(swaps.await.unwrap() > 0);
 }

@@ -376,7 +376,7 @@ async fn an_abort_cancels_open_calls_tells_the_client_and_marks_the_message() {
     let error = json!({ "name": "MessageAbortedError", "data": { "message": "The turn was aborted" } });
     assert_eq!(answer.body["info"]["error"], error);
     assert!(answer.body["info"]["time"]["completed"].is_u64());
-    let step = "assistant | client_tab_a {\"n\":1} → one | client_tab_b {\"x\":2} ✗ Not finished: The turn was aborted | \
+    let step = "assistant | client_tab_a {\"n\":1} → one | client_tab_b {\"x\":2} ✗ Not finished: The turn was aborted; it may have run | \
                 !MessageAbortedError: The turn was aborted";
     assert_eq!(world.history().await, ["user | go", step]);
     assert_eq!(world.server.outcome(id(&second)).await["status"], "cancelled");
@@ -388,7 +388,7 @@ async fn an_abort_cancels_open_calls_tells_the_client_and_marks_the_message() {
     let conversation = &world.model.last_shown().conversation;
     assert_eq!(
         conversation[1],
-        "assistant | client_tab_a {\"n\":1} → one | client_tab_b {\"x\":2} ✗ Not finished: The turn was aborted"
+        "assistant | client_tab_a {\"n\":1} → one | client_tab_b {\"x\":2} ✗ Not finished: The turn was aborted; it may have run"
     );
 }
 

@@ -258,7 +258,7 @@ async fn an_abort_is_told_as_an_error_and_the_message_is_complete() {
     let error = json!({ "name": "MessageAbortedError", "data": { "message": "The turn was aborted" } });
     assert_eq!(seen[12]["properties"], json!({ "sessionID": world.session, "error": error }));
     assert_eq!(seen[14]["properties"]["info"]["error"], error);
-    assert_eq!(seen[13]["properties"]["part"]["state"]["error"], "Not finished: The turn was aborted");
+    assert_eq!(seen[13]["properties"]["part"]["state"]["error"], "Not finished: The turn was aborted; it may have run");
 }
 
 #[tokio::test]

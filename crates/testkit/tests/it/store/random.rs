@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use handback_core::clock::Time;
-use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId};
+use handback_core::id::{ClientId, RequestId, RunId, SessionId};
 use handback_core::limits::Limits;
 use handback_core::store::{
     Begun, CallFilter, CallHead, CallStore, FinishedCall, IfFull, MemoryStore, Message, Most, Outcome, Part, Role,
@@ -66,7 +66,7 @@ enum Step {
     Messages {
         session: usize,
     },
-    DeleteMessages {
+    ReplaceFrom {
         session: usize,
         message: usize,
     },
@@ -127,7 +127,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => session.clone().prop_map(|session| Step::DeleteSession { session }),
         6 => (session.clone(), 0..6usize, any::<bool>(), vec(0..8usize, 0..6))
             .prop_map(|(session, message, is_over, parts)| Step::SaveMessage { session, message, is_over, parts }),
-        1 => (session.clone(), 0..6usize).prop_map(|(session, message)| Step::DeleteMessages { session, message }),
+        1 => (session.clone(), 0..6usize).prop_map(|(session, message)| Step::ReplaceFrom { session, message }),
         1 => (0..2usize).prop_map(|client| Step::Usage { client }),
         2 => session.prop_map(|session| Step::Messages { session }),
         2 => Just(Step::OpenTurns),
@@ -147,7 +147,7 @@ enum Question {
     DeleteSession(SessionId),
     SaveMessage(Arc<Message>),
     Messages(SessionId),
-    DeleteMessages(SessionId, MessageId),
+    ReplaceFrom(Arc<Message>),
     Usage(ClientId),
     OpenTurns,
     SaveRun(Arc<ThreadRun>),
@@ -195,9 +195,7 @@ async fn answer(store: &dyn Store, question: &Question) -> String {
         Question::DeleteSession(id) => format!("{:?}", store.delete_session(id).await.unwrap()),
         Question::SaveMessage(message) => format!("{:?}", store.save_message(message).await.unwrap()),
         Question::Messages(id) => format!("{:?}", seen_messages(&store.messages(id).await.unwrap())),
-        Question::DeleteMessages(session, message) => {
-            format!("{:?}", store.delete_messages_from(session, message).await.unwrap())
-        }
+        Question::ReplaceFrom(message) => format!("{:?}", store.replace_from(message).await.unwrap()),
         // How many bytes something takes is each store's own business.
         Question::Usage(client) => format!("{:?}", store.usage(Some(client)).await.unwrap().client_sessions),
         Question::OpenTurns => {
@@ -326,8 +324,8 @@ impl World {
                 Question::SaveMessage(Arc::new(Message { parts, ..message_of(*session, *message, *is_over) }))
             }
             Step::Messages { session } => Question::Messages(session_of(*session)),
-            Step::DeleteMessages { session, message } => {
-                Question::DeleteMessages(session_of(*session), message_of(*session, *message, false).id)
+            Step::ReplaceFrom { session, message } => {
+                Question::ReplaceFrom(Arc::new(message_of(*session, *message, false)))
             }
             Step::Usage { client } => Question::Usage(client_of(*client)),
             Step::OpenTurns => Question::OpenTurns,

@@ -78,6 +78,7 @@ async fn a_file_of_version_1_is_read() {
         ask: None,
         phases: Phases::default(),
         outcome: Outcome::Cancelled(Cancellation::Requested("The server was restarted".into())),
+        claimant: None,
         late: None,
     };
     calls.push(Arc::new(left));

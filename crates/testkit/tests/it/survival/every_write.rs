@@ -1,5 +1,5 @@
-//! A turn with two calls at once, one of which has to be allowed, and a process that dies at each of its writes: in the
-//! end everything is as if it had not died.
+//! A turn with four calls at once, of which one has to be allowed, one is refused by the user and one by the agent, and a
+//! process that dies at each of its writes: in the end everything is as if it had not died.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -50,15 +50,17 @@ impl Desk {
     }
 }
 
-/// Lets the client work and the user allow what is asked, until the turn is over.
+/// Lets the client work and the user answer what is asked, until the turn is over.
 async fn live(sessions: &Sessions, desk: &Desk, session: &SessionId) {
     let hub = sessions.hub().clone();
     let opening = Opening { client: Desk::id(), name: None, grace: Duration::ZERO, session: None, last_seen: None };
     let connection = hub.connect(opening).unwrap();
-    let allowing = async {
+    let answering = async {
         loop {
             for ask in hub.asks(None) {
-                let answer = Answer { reply: Reply::Once, input: None, message: None };
+                let is_refused = ask.call.tool.spec.name.as_str() == "refused";
+                let reply = if is_refused { Reply::Reject } else { Reply::Once };
+                let answer = Answer { reply, input: None, message: None };
                 sessions.answer(&ask.id, &Actor::Trusted, answer).await.unwrap();
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -71,7 +73,7 @@ async fn live(sessions: &Sessions, desk: &Desk, session: &SessionId) {
     };
     tokio::select! {
         () = desk.work(hub.clone(), connection) => panic!("the connection was closed"),
-        () = allowing => {}
+        () = answering => {}
         () = over => {}
     }
 }
@@ -133,7 +135,7 @@ async fn end_and_go_on(end: End) -> (Option<Vec<String>>, usize, Arc<Desk>) {
     let (first, store) = start(if let End::Dies(death) = end { death } else { Death::Never });
     let living = async {
         process::recover(&first).await;
-        first.prompt(&session, process::prompt(&Clock::system(), "read+asked")).await.unwrap();
+        first.prompt(&session, process::prompt(&Clock::system(), "read+asked+refused+denied")).await.unwrap();
         live(&first, &desk, &session.id).await;
     };
     let dead = async {

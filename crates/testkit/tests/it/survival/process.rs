@@ -92,16 +92,20 @@ pub(super) fn tools(timeout: Duration) -> Vec<ToolSpec> {
         effect,
         version: None,
     };
-    [("read", Effect::Read), ("write", Effect::Write), ("asked", Effect::Write)].map(spec).into()
+    let write = |name| (name, Effect::Write);
+    [("read", Effect::Read), write("write"), write("asked"), write("refused"), write("denied")].map(spec).into()
 }
 
-/// A process. The tool `asked` has to be allowed.
+/// A process. The tools `asked` and `refused` have to be allowed, and `denied` is not.
 pub(super) fn start(store: &Mortal, clock: Clock) -> Sessions {
     let hub = Hub::new(Limits::default(), clock, Arc::new(store.clone()), TaskTracker::new());
     let mut models = Models::default();
     models.insert("test", Arc::new(Script(store.clone())));
-    let asks = (ToolPattern::parse("*_asked").unwrap(), Permission::Ask);
-    let agent = Agent { policy: Policy { client_tools: Permission::Allow, tools: vec![asks] }, ..Agent::default() };
+    let rule = |(pattern, permission)| (ToolPattern::parse(pattern).unwrap(), permission);
+    let rules =
+        [("*_asked", Permission::Ask), ("*_refused", Permission::Ask), ("*_denied", Permission::Deny)].map(rule);
+    let policy = Policy { client_tools: Permission::Allow, tools: rules.into() };
+    let agent = Agent { policy, ..Agent::default() };
     let setup = Setup {
         models,
         default_model: ModelRef::parse("test/script").unwrap(),

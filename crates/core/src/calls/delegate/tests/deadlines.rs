@@ -27,6 +27,29 @@ async fn a_call_ends_at_its_deadline_though_nobody_waits_for_it() {
     assert_eq!(open.outcome().await.unwrap().outcome.kind(), OutcomeKind::Timeout);
 }
 
+/// In real time, on one thread: while that is blocked, the deadline passes and the task that ends overdue calls does not run.
+#[tokio::test]
+async fn an_answer_after_the_deadline_is_late_though_nobody_has_looked_at_the_deadline_yet() {
+    let timeout = Duration::from_millis(200);
+    for cancels in [false, true] {
+        let hub = hub();
+        register(&hub);
+        let mut connection = connect(&hub);
+        let open = hub.open(NewCall { timeout: Some(timeout), ..call() }).await.unwrap();
+        let (request, ..) = offered(&mut connection).await;
+        std::thread::sleep(timeout);
+        let refused = match cancels {
+            true => hub.cancel(&request, &Actor::Trusted, "stop".to_owned()).await.err(),
+            false => hub.complete(&request, &Actor::Trusted, ok()).await.err(),
+        };
+        assert!(matches!(refused, Some(NotTaken::Over)), "{refused:?}");
+        let ended = open.outcome().await.unwrap();
+        assert_eq!(ended.outcome.kind(), OutcomeKind::Timeout);
+        let kept = hub.finished(&request).await.unwrap().unwrap();
+        assert_eq!(kept.late.is_some(), !cancels);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn whichever_call_is_due_first_ends_first() {
     let hub = hub();

@@ -13,16 +13,20 @@ use crate::store::{StoredClient, StoredTool};
 pub(super) struct SlowStore {
     kept: MemoryStore,
     fails: AtomicBool,
+    /// Whether what it fails to take it may take later.
+    is_full: AtomicBool,
 }
 
 impl SlowStore {
     fn slowly<T: Send + 'static>(&self, write: impl FnOnce(&MemoryStore) -> StoreFuture<T>) -> StoreFuture<T> {
+        let is_full = self.is_full.load(Ordering::Relaxed);
         let written = (!self.fails.load(Ordering::Relaxed)).then(|| write(&self.kept));
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
             match written {
                 Some(written) => written.await,
-                None => Err(StoreError::Failed("full".into())),
+                None if is_full => Err(StoreError::Full("full".into())),
+                None => Err(StoreError::Failed("broken".into())),
             }
         })
     }
@@ -239,6 +243,24 @@ async fn a_result_that_comes_twice_is_confirmed_to_nobody_before_it_is_journaled
     assert!(matches!(first, Err(NotTaken::Store(_))), "{first:?}");
     assert_eq!(second.unwrap(), Taken::Again);
     assert!(hub.finished(&request).await.unwrap().is_some());
+}
+
+/// Only who waits for the outcome is refused; who looks at the call sees it as it was.
+#[tokio::test(start_paused = true)]
+async fn a_call_whose_end_cannot_be_stored_yet_is_shown_as_it_was() {
+    let (hub, store, request) = with_call().await;
+    let mut connection = connect(&hub);
+    offered(&mut connection).await;
+    store.is_full.store(true, Ordering::Relaxed);
+    store.fails.store(true, Ordering::Relaxed);
+    let refused = hub.complete(&request, &Actor::Trusted, ok()).await;
+    assert!(matches!(refused, Err(NotTaken::Store(_))), "{refused:?}");
+    let call = shown(&hub, &request).await;
+    assert!(call.state == CallState::Offered && call.finished.is_none());
+    let waited = hub.call(&request, Duration::from_secs(1)).await;
+    assert!(matches!(waited, Err(StoreError::Full(_))));
+    store.fails.store(false, Ordering::Relaxed);
+    assert_eq!(shown(&hub, &request).await.state, CallState::Done);
 }
 
 #[tokio::test(start_paused = true)]

@@ -133,8 +133,8 @@ impl SessionStore for OddStore {
         self.kept.newest_messages(session, before, most)
     }
 
-    fn delete_messages_from(&self, session: &SessionId, message: &MessageId) -> StoreFuture<()> {
-        self.kept.delete_messages_from(session, message)
+    fn replace_from(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        self.kept.replace_from(message)
     }
 
     fn keeps_all(&self) -> bool {

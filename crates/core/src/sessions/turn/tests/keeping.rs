@@ -151,8 +151,10 @@ async fn a_turn_that_comes_no_further_in_ten_processes_is_given_up() {
         }
         assert!(world.shown().len() == usize::from(life < 10), "life {life}");
         // From the third life on it pauses, so that others come first, and each time for longer.
-        let least =
-            if (2..10).contains(&life) { Duration::from_millis(250) * 2_u32.pow(life - 2) } else { Duration::ZERO };
+        let least = match life {
+            2..10 => (Duration::from_millis(250) * 2_u32.pow(life - 2)).min(Duration::from_secs(2)),
+            _ => Duration::ZERO,
+        };
         let paused = least..=least * 2 + Duration::from_millis(100);
         assert!(paused.contains(&before.elapsed()), "life {life}: {:?}", before.elapsed());
     }
@@ -160,6 +162,31 @@ async fn a_turn_that_comes_no_further_in_ten_processes_is_given_up() {
     let error = "error The turn was given up: the server was restarted 10 times before it came any further";
     assert_eq!(history(&world, &session).await[1], ["start", error]);
     assert_eq!(world.sessions.recover().await.unwrap().begin(), 0);
+}
+
+/// The process ends while the model says the same once more.
+#[tokio::test(start_paused = true)]
+async fn how_often_a_call_was_made_is_known_after_a_restart() {
+    let store = Arc::new(MemoryStore::default());
+    let same = || calls(&[("client_tab_a", r#"{"n":1}"#)]);
+    let world =
+        World::on(store.clone(), vec![same(), same(), same(), vec![Said::Hang(Arc::default())]], With::default());
+    let session = world.session().await;
+    let mut connection = world.connect();
+    world.say(&session, "go").await.unwrap();
+    for _ in 0..3 {
+        let (request, ..) = offered(&mut connection).await;
+        world.complete(&request, "ok").await;
+    }
+    while world.shown().len() < 4 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let world = World::on(store, (0..10).map(|_| same()).collect(), With::default());
+    world.sessions.recover().await.unwrap().begin();
+    world.sessions.all_idle().await;
+    assert_eq!(world.shown().len(), 2, "once it is refused, and once more it is the end");
+    let last = history(&world, &session).await.pop().unwrap().pop().unwrap();
+    assert_eq!(last, "error The turn was stopped: the model called client_tab_a with the same input over and over");
 }
 
 #[tokio::test(start_paused = true)]

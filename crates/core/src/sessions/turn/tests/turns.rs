@@ -132,6 +132,20 @@ async fn a_client_that_goes_is_told_to_the_model() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_that_nobody_was_given_has_not_run_when_its_turn_is_stopped() {
+    let world = World::new(vec![calls(&[("client_tab_a", "{}")])]);
+    let session = world.session().await;
+    let prompted = world.say(&session, "go").await.unwrap();
+    while world.hub().counts().calls == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    world.sessions.abort(&session.id).await.unwrap();
+    let answer = prompted.answer.unwrap().await.unwrap();
+    let aborted = "client_tab_a {} ✗ Not finished: The turn was aborted";
+    assert_eq!(brief(&answer), ["start", aborted, "error The turn was aborted"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_abort_cancels_open_calls_and_tells_the_client() {
     let world = World::new(vec![calls(&[("client_tab_a", "{}"), ("client_tab_b", "{}")]), text("never")]);
     let session = world.session().await;
@@ -146,7 +160,7 @@ async fn an_abort_cancels_open_calls_and_tells_the_client() {
     let expected = [
         "start",
         "client_tab_a {} → one",
-        "client_tab_b {} ✗ Not finished: The turn was aborted",
+        "client_tab_b {} ✗ Not finished: The turn was aborted; it may have run",
         "error The turn was aborted",
     ];
     assert_eq!(brief(&answer), expected);

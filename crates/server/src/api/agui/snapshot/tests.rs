@@ -1,47 +1,18 @@
-use std::sync::Arc;
-
 use handback_core::clock::Time;
-use handback_core::id::{CallId, MessageId, PartId, SessionId};
-use handback_core::store::{AssistantMessage, ModelRef, Role, StopReason, ToolPart, ToolResult, Usage};
-use serde_json::value::{RawValue, to_raw_value};
-use serde_json::{Value, json};
+use handback_core::store::ToolResult;
+use serde_json::json;
+use serde_json::value::to_raw_value;
 
+use super::super::samples;
 use super::*;
 
 const NOW: Time = Time(0);
 
 /// An answer with a call of the page that is over.
 fn answer() -> Message {
-    let raw = |value: Value| -> Box<RawValue> { to_raw_value(&value).unwrap() };
-    let result = ToolResult::Given { output: raw(json!("teal")), error: None };
-    let call = ToolPart {
-        call: CallId::parse("cal_1").unwrap(),
-        provider_call: "call_1".to_owned(),
-        alias: "pick".into(),
-        tool: "pick".into(),
-        request: None,
-        is_cut: false,
-        is_half_said: false,
-        kept: None,
-        state: ToolState::Done { input: raw(json!({})), start: NOW, end: NOW, result },
-    };
-    let part = Part { id: PartId::parse("prt_1").unwrap(), body: PartBody::Tool(call) };
-    Message {
-        id: MessageId::parse("msg_1").unwrap(),
-        session: SessionId::parse("thread").unwrap(),
-        created: NOW,
-        role: Role::Assistant(AssistantMessage {
-            parent: MessageId::parse("said").unwrap(),
-            agent: "default".into(),
-            model: ModelRef::parse("a/b").unwrap(),
-            completed: Some(NOW),
-            finish: Some(StopReason::ToolCalls),
-            usage: Usage::default(),
-            error: None,
-            kept: None,
-        }),
-        parts: vec![Arc::new(part)],
-    }
+    let result = ToolResult::Given { output: to_raw_value("teal").unwrap(), error: None };
+    let input = to_raw_value(&json!({})).unwrap();
+    samples::answer(vec![samples::call("1", ToolState::Done { input, start: NOW, end: NOW, result })])
 }
 
 /// The published client keeps what it has by the ids: with another one, the result came after the answer to it.

@@ -15,6 +15,7 @@ fn writer(place: &Place) -> Writer {
     Writer {
         database: place.database(),
         queue: Arc::new(Queue::new(&Bounds::default())),
+        bounds: Bounds::default(),
         file: "the file".into(),
         commits: Arc::default(),
         is_stuck: false,
