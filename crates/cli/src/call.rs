@@ -1,21 +1,24 @@
 //! `handback call`.
 
 use std::io;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
-use handback_client::{Api, Error, Success, ToolResult};
+use handback_client::{Api, Error, ExecuteOptions, Success, ToolResult};
 use handback_wire::client_tools::{Attachment, ExecuteRequest};
 use handback_wire::error::ErrorCode;
 use serde_json::value::RawValue;
 
 use crate::connection::QueryArgs;
-use crate::exit::UsageError;
+use crate::exit::{Interrupted, UsageError};
 use crate::output::{print, print_json, remark};
+use crate::signals::run_until_stopped;
 
 /// Calls a tool on its client and prints its output.
 ///
-/// A tool that fails, a timeout or a client that is gone is a message on standard error and exit code 1.
+/// A tool that fails, a timeout or a client that is gone is a message on standard error and exit code 1. A server that is
+/// lost meanwhile, or restarted, is waited for until the call's deadline. Ctrl-C cancels the call.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  handback call client_laptop_screenshot\n  \
                         handback call read_file '{\"path\":\"notes.txt\"}' --timeout 5000\n  \
@@ -32,7 +35,7 @@ pub(crate) struct CallArgs {
     /// The session that the call belongs to.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// A name for the call; made by the server without it.
+    /// A name for the call; a random one without it. The same call again finds the outcome of the first.
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     /// Print the call's id at once instead of its output later; see `handback calls`.
@@ -44,21 +47,37 @@ pub(crate) struct CallArgs {
 
 pub(crate) async fn run(args: CallArgs) -> anyhow::Result<()> {
     let input = read_input(args.input)?;
-    let api = args.query.server.api()?;
-    let request = ExecuteRequest {
-        tool_id: full_id(&api, &args.query, args.tool).await?,
-        request_id: args.request_id,
-        session_id: args.session,
-        input: Some(input),
-        timeout: args.timeout.map(f64::from),
-        ..ExecuteRequest::default()
-    };
+    let client = args.query.server.client()?;
+    let tool = full_id(client.api(), &args.query, args.tool).await?;
     if args.no_wait {
-        let accepted = api.submit(&request).await;
+        let request = ExecuteRequest {
+            tool_id: tool,
+            request_id: args.request_id,
+            session_id: args.session,
+            input: Some(input),
+            timeout: args.timeout.map(f64::from),
+            ..ExecuteRequest::default()
+        };
+        let accepted = client.api().submit(&request).await;
         let shown = args.query.show(accepted, |accepted| print(&format!("{}\n", accepted.request_id)));
         return shown.map_err(point_to_tools);
     }
-    let result = args.query.checked(api.execute(&request).await).map_err(point_to_tools)?;
+    let mut options = ExecuteOptions::with(|options| {
+        options.request_id = args.request_id;
+        options.session_id = args.session;
+        options.timeout = args.timeout.map(|timeout| Duration::from_millis(timeout.into()));
+    });
+    let query = &args.query;
+    let result = run_until_stopped(|stopped| async move {
+        options.cancellation = stopped.clone();
+        match client.execute(&tool, input, options).await {
+            Err(error) if stopped.is_cancelled() && error.code() == Some(ErrorCode::Cancelled) => {
+                Err(Interrupted("the call was cancelled").into())
+            }
+            ended => query.checked(ended).map_err(point_to_tools),
+        }
+    })
+    .await?;
     if args.query.json {
         print_json(&result)?;
     }
@@ -83,12 +102,13 @@ fn read_input(argument: String) -> anyhow::Result<Box<RawValue>> {
     serde_json::from_str(input).map_err(|error| UsageError(format!("the input is not JSON: {error}")).into())
 }
 
-/// The full id of a tool that is given by its id or by its name.
+/// The full id of a tool that is given by its id or by its name. The server is always asked, so that nothing else begins
+/// if it cannot be reached.
 async fn full_id(api: &Api, query: &QueryArgs, tool: String) -> anyhow::Result<String> {
+    let tools = query.checked(api.all_tools().await)?;
     if tool.starts_with("client_") {
         return Ok(tool);
     }
-    let tools = query.checked(api.all_tools().await)?;
     let ending = format!("_{tool}");
     let mut candidates: Vec<String> = tools.into_keys().filter(|id| id.ends_with(&ending)).collect();
     match candidates.len() {

@@ -49,8 +49,10 @@ pub(crate) async fn run(args: ChaosArgs) -> anyhow::Result<()> {
 
 fn plan(said: Option<&str>) -> anyhow::Result<Plan> {
     let Some(said) = said else { return Ok(Plan::seeded(fastrand::u32(..).into())) };
-    if let Ok(seed) = said.parse::<u32>() {
-        return Ok(Plan::seeded(seed.into()));
+    let digits = said.strip_prefix(['-', '+']).unwrap_or(said);
+    if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        let not_a_seed = |_| UsageError(format!("--plan: a seed is a number from 0 to {}, not {said}", u64::MAX));
+        return Ok(Plan::seeded(said.parse().map_err(not_a_seed)?));
     }
     let text = std::fs::read_to_string(Path::new(said)).with_context(|| format!("--plan: {said} cannot be read"))?;
     text.parse().map_err(|error| UsageError(format!("--plan: {said}: {error}")).into())
@@ -62,6 +64,13 @@ fn host_and_port(target: &str) -> anyhow::Result<String> {
         || UsageError(format!("--target: \"{target}\" is not the URL of a server, such as http://127.0.0.1:4096"));
     let url = reqwest::Url::parse(target).map_err(|_| not_a_url())?;
     match (url.scheme(), url.host_str(), url.port_or_known_default()) {
+        ("http", Some(host), Some(port))
+            if url.as_str().trim_end_matches('/') != url.origin().ascii_serialization() =>
+        {
+            let only =
+                format!("--target: only a host and a port (http://{host}:{port}): requests pass with their own paths");
+            Err(UsageError(only).into())
+        }
         ("http", Some(host), Some(port)) => Ok(format!("{host}:{port}")),
         ("https", ..) => Err(UsageError("--target: only http: what is encrypted cannot be repeated".to_owned()).into()),
         _ => Err(not_a_url().into()),

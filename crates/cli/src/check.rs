@@ -12,7 +12,7 @@ use crate::output::{plain, print};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Example:\n  handback check --data /backups/yesterday\n\nThe exit code is 0 if everything can be \
-                        read, and 1 if not."
+                        read, 1 if not, and 2 if no database is named."
 )]
 pub(crate) struct CheckArgs {
     /// The directory of the database [default: the server's].

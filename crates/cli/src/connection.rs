@@ -6,7 +6,7 @@ use std::io;
 use clap::builder::{PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::parser::ValueSource;
 use clap::{Arg, Args, Command};
-use handback_client::{Api, Error};
+use handback_client::{Api, Client, ClientOptions, Error};
 use reqwest::Url;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -60,6 +60,12 @@ impl ServerArgs {
     /// The server's API.
     pub(crate) fn api(&self) -> Result<Api, Error> {
         Api::new(self.url(), self.token())
+    }
+
+    /// A client of the server.
+    pub(crate) fn client(&self) -> Result<Client, Error> {
+        let token = self.token().map(str::to_owned);
+        Client::new(self.url(), ClientOptions::with(|options| options.token = token))
     }
 
     /// The token for a server that may not be the one of `--url`. A typed token is for any server on the same command

@@ -56,7 +56,9 @@ fn message(error: &anyhow::Error) -> String {
 fn tip(error: &Error) -> Option<&'static str> {
     match error {
         Error::Unreachable { .. } => Some("is it running? start it with `handback serve`, or set --url"),
-        Error::Interrupted { .. } => Some("whether the request took effect is unknown; see `handback calls`"),
+        Error::Interrupted { .. } | Error::GivenUp { .. } => {
+            Some("whether the request took effect is unknown; see `handback calls`")
+        }
         Error::InvalidUrl { .. } | Error::Unexpected { .. } => Some("set --url or HANDBACK_URL to a Handback server"),
         _ if error.status() == Some(401) => Some("set --token or HANDBACK_TOKEN to a key or token of this server"),
         _ => None,

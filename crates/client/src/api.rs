@@ -4,6 +4,7 @@ mod sessions;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use handback_wire::client_tools::{
@@ -30,6 +31,8 @@ const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 #[derive(Debug, Clone)]
 pub struct Api {
     http: Arc<Http>,
+    /// Whether a Handback server has answered.
+    was_there: Arc<AtomicBool>,
 }
 
 /// A filter for calls; `None` does not restrict.
@@ -64,12 +67,18 @@ impl Api {
         if let Some(token) = token {
             http.bearer(token)?;
         }
-        Ok(Self { http: Arc::new(http) })
+        Ok(Self { http: Arc::new(http), was_there: Arc::default() })
     }
 
     /// The server's base URL.
     pub fn url(&self) -> &str {
         self.http.url()
+    }
+
+    /// Whether a Handback server has answered before. Only then another answer can be that of a proxy whose server is
+    /// away; otherwise, something else may listen there.
+    pub(crate) fn was_there(&self) -> bool {
+        self.was_there.load(Ordering::Relaxed)
     }
 
     /// Registers tools of a client. A tool replaces an earlier one of the same name.
@@ -150,12 +159,16 @@ impl Api {
         if let Some(id) = stream.last_event_id {
             request = request.header("last-event-id", id);
         }
-        self.http.open(request, ANSWER_TIMEOUT).await
+        self.noted(self.http.open(request, ANSWER_TIMEOUT).await)
     }
 
-    /// Opens the WebSocket of a client, and also returns the `Date` of the server's answer. It is an upgraded request,
-    /// so that it uses the same TLS, proxy and credentials as all others.
+    /// Opens the WebSocket of a client, and also returns the `Date` of the server's answer.
     pub(crate) async fn open_socket(&self, stream: StreamRequest<'_>) -> Result<(Upgraded, Option<String>), Error> {
+        self.noted(self.upgrade(stream).await)
+    }
+
+    /// A WebSocket is an upgraded request, so that it uses the same TLS, proxy and credentials as all others.
+    async fn upgrade(&self, stream: StreamRequest<'_>) -> Result<(Upgraded, Option<String>), Error> {
         let key = generate_key();
         let request = self
             .stream("ws", stream)
@@ -215,6 +228,14 @@ impl Api {
     }
 
     async fn read<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, Error> {
-        self.http.read(request, MAX_ANSWER_BYTES).await
+        self.noted(self.http.read(request, MAX_ANSWER_BYTES).await)
+    }
+
+    /// Notes that a Handback server is there, if this answer shows it.
+    fn noted<T>(&self, answer: Result<T, Error>) -> Result<T, Error> {
+        if answer.as_ref().err().is_none_or(Error::is_of_the_server) {
+            self.was_there.store(true, Ordering::Relaxed);
+        }
+        answer
     }
 }

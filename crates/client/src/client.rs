@@ -8,7 +8,6 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::api::Api;
 use crate::error::Error;
 use crate::execution::{ExecuteOptions, Execution};
-use crate::retry::with_retries;
 use crate::session::SessionHandle;
 use crate::tools::{ClientTools, Options, ToolsLease};
 
@@ -78,10 +77,8 @@ impl Client {
         let lease = if without_tools { None } else { ToolsLease::begin(&self.tools).await? };
         let tools = (!without_tools).then(|| self.tools.clone());
         let client_id = tools.as_ref().map(|tools| tools.client_id().to_owned());
-        // With an id, so that a request whose answer was lost makes no second session.
-        let id = Some(format!("ses_{:032x}", fastrand::u128(..)));
-        let request = CreateSession { id, title, agent, model, metadata, client_id, parent_id: None };
-        match with_retries(|| self.api().create_session(&request)).await {
+        let request = CreateSession { title, agent, model, metadata, client_id, ..CreateSession::default() };
+        match self.api().start_session(request).await {
             Ok(session) => Ok(SessionHandle::new(self.api().clone(), session, tools, lease)),
             Err(error) => {
                 ToolsLease::end(lease).await;
@@ -99,7 +96,8 @@ impl Client {
     /// # Errors
     /// [`Error::Refused`] if the server refuses the call, or if the call ends without a result (`TIMEOUT`, `CANCELLED`,
     /// `FORBIDDEN`, `CLIENT_DISCONNECTED`): then `mayHaveRun` in the details of its body says whether the tool may have
-    /// run. [`Error::InvalidInput`]. [`Error::GivenUp`] if the server stays lost.
+    /// run. [`Error::InvalidInput`]. [`Error::GivenUp`] if the server stays lost, or a gateway answers in its place for a
+    /// minute before the server has said anything about the call.
     pub async fn execute(
         &self,
         tool: &str,

@@ -108,6 +108,8 @@ pub struct Refusal {
     pub body: Option<ErrorBody>,
     /// How long the server asks to wait before the next try.
     pub retry_after: Option<Duration>,
+    /// Whether it has a shape in which Handback refuses.
+    pub(crate) is_ours: bool,
 }
 
 impl Error {
@@ -131,6 +133,37 @@ impl Error {
     /// How long the server asks to wait before the next try.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         self.refusal()?.retry_after
+    }
+
+    /// Whether something on the way has answered in the server's place, as a proxy does whose server is being restarted.
+    /// 400, 401, 403 and 413 count as the server's own, whoever sends them: they say what is wrong with the request or
+    /// its credentials, and no retry mends that.
+    pub(crate) fn is_of_a_proxy(&self) -> bool {
+        match self {
+            Self::Unexpected { .. } => true,
+            Self::Refused(refusal) => !refusal.is_ours && !matches!(refusal.status, 400 | 401 | 403 | 413),
+            _ => false,
+        }
+    }
+
+    /// Whether a Handback server has sent it.
+    pub(crate) fn is_of_the_server(&self) -> bool {
+        self.refusal().is_some_and(|refusal| refusal.is_ours)
+    }
+
+    /// Whether the server may have carried out the request all the same. A proxy may answer after it has passed the
+    /// request on; a refusal of the server itself is final, unless something failed in the server.
+    pub(crate) fn may_have_taken_effect(&self) -> bool {
+        match self {
+            Self::Interrupted { .. } | Self::Unexpected { .. } => true,
+            Self::Refused(refusal) => !refusal.is_ours || refusal.status >= 500,
+            _ => false,
+        }
+    }
+
+    /// Whether the same request may succeed later, if the server was there before.
+    pub(crate) fn may_pass(&self) -> bool {
+        self.is_transient() || self.is_of_a_proxy()
     }
 
     /// Whether the same request may succeed later.

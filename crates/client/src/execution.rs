@@ -10,19 +10,23 @@ use handback_wire::client_tools::{Call, CancelRequest, ExecuteRequest, Outcome, 
 use handback_wire::error::{ErrorBody, ErrorCode};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::time::Instant;
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
 use crate::error::{Error, Refusal};
 use crate::retry::{PATIENCE, retry_until, with_retries};
+use crate::tools::LONGEST_CALL;
 
 /// How long the server is asked to wait for the outcome. The first wait is short, because its answer has the deadline.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long a lost server is tried after the deadline of the call: it may have the outcome.
 const AFTER_DEADLINE: Duration = Duration::from_secs(5);
+/// How long a cancel may take, with the answer how the call has ended. Then the call is left to its deadline.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The options of a call.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +43,8 @@ pub struct ExecuteOptions {
     pub call_id: Option<String>,
     /// How long the call may take; the tool or the server has a default.
     pub timeout: Option<Duration>,
-    /// Cancels the call, which then ends as any call that somebody cancels.
+    /// Cancels the call, which then ends as any call that somebody cancels. If the server does not answer within 5 s,
+    /// that is [`Error::GivenUp`], and the call may go on until its deadline.
     pub cancellation: CancellationToken,
 }
 
@@ -48,8 +53,8 @@ pub(crate) struct Execution {
     api: Api,
     request: ExecuteRequest,
     request_id: String,
-    /// How long a lost server is tried before it has taken the call.
-    patience: Duration,
+    /// How long the caller lets the call take.
+    timeout: Option<Duration>,
     cancelled: CancellationToken,
 }
 
@@ -67,8 +72,7 @@ impl Execution {
             timeout: timeout.map(|timeout| timeout.as_secs_f64() * 1000.0),
             wait: None,
         };
-        let patience = timeout.unwrap_or(PATIENCE).saturating_add(AFTER_DEADLINE);
-        Self { api, request, request_id, patience, cancelled: cancellation.child_token() }
+        Self { api, request, request_id, timeout, cancelled: cancellation.child_token() }
     }
 
     /// Runs in a task that outlives this future: if the future is dropped, the task cancels the call.
@@ -87,41 +91,80 @@ impl Execution {
         if self.cancelled.is_cancelled() {
             return Err(self.cancelled_before_it_was_made());
         }
+        let cancel_is_overdue = async {
+            self.cancelled.cancelled().await;
+            sleep(CANCEL_TIMEOUT).await;
+        };
+        tokio::select! {
+            ended = self.make_and_follow() => ended,
+            () = cancel_is_overdue => {
+                let reason = "the server has not said whether the call is cancelled".to_owned();
+                Err(Error::GivenUp { reason, after: CANCEL_TIMEOUT })
+            }
+        }
+    }
+
+    /// Makes the call and returns its outcome; when it is cancelled meanwhile, the outcome that it has then.
+    async fn make_and_follow(&self) -> Result<ToolResult, Error> {
         let made = self.make().await;
         if !self.cancelled.is_cancelled() {
             made?;
             tokio::select! {
-                ended = self.follow() => return ended,
+                // The server says at the first answer how long the call may take. Until then it may be the longest time.
+                ended = self.follow(self.timeout.unwrap_or(LONGEST_CALL)) => return ended,
                 () = self.cancelled.cancelled() => {}
             }
         }
         self.cancel().await
     }
 
-    /// Makes the call. A request that is under way is not dropped when the call is cancelled, because a cancel that
+    /// Makes the call. When the call is cancelled, a request that is under way is waited for, because a cancel that
     /// overtakes it would cancel nothing.
     async fn make(&self) -> Result<(), Error> {
+        let under_way = Mutex::new(());
         let submit = async || {
-            if self.cancelled.is_cancelled() {
-                return Err(self.cancelled_before_it_was_made());
-            }
+            let _under_way = under_way.lock().await;
             self.api.submit(&self.request).await
         };
-        retry_until(later(Instant::now(), self.patience), is_lost, submit).await.map(drop)
+        let cancelled_between_tries = async {
+            self.cancelled.cancelled().await;
+            under_way.lock().await
+        };
+        let until = after_deadline(Instant::now(), self.timeout.unwrap_or(PATIENCE));
+        tokio::select! {
+            biased;
+            made = retry_until(self.limits(until, PATIENCE), submit) => made.map(drop),
+            _idle = cancelled_between_tries => Err(self.cancelled_before_it_was_made()),
+        }
     }
 
-    /// Waits for the outcome.
-    async fn follow(&self) -> Result<ToolResult, Error> {
-        let (began, mut wait, mut deadline) = (Instant::now(), FIRST_WAIT, None);
+    /// Waits for the outcome of a call that takes `time`, unless the server says otherwise.
+    async fn follow(&self, mut time: Duration) -> Result<ToolResult, Error> {
+        let (began, mut wait, mut proxy_patience) = (Instant::now(), FIRST_WAIT, PATIENCE);
         loop {
-            // A call has no deadline while it waits for approval.
-            let until = deadline.map_or(Instant::now() + wait + PATIENCE, |deadline| later(deadline, AFTER_DEADLINE));
-            let call = retry_until(until, is_lost, || self.api.call(&self.request_id, Some(wait))).await?;
-            deadline = time(&call).map(|time| later(began, time));
+            let limits = self.limits(after_deadline(began, time), proxy_patience);
+            let call = retry_until(limits, || self.api.call(&self.request_id, Some(wait))).await?;
+            time = time_of(&call).unwrap_or(time);
             match call.outcome {
                 Some(outcome) => return self.result(outcome, call.may_have_run),
-                None => wait = LONGEST_WAIT,
+                // This request reaches the server, so what answers in its place from now on is there for a while only.
+                None => (wait, proxy_patience) = (LONGEST_WAIT, LONGEST_CALL),
             }
+        }
+    }
+
+    /// Until when a request is repeated that failed: `until`, if the server is lost. If something on the way answers in
+    /// the server's place, no longer than `proxy_patience` from the first of such answers in a row, because it may be a gateway
+    /// that never passes the request on.
+    fn limits(&self, until: Instant, proxy_patience: Duration) -> impl FnMut(&Error) -> Option<Instant> {
+        let mut first_proxy_answer = None;
+        move |error| {
+            if is_lost(error) {
+                first_proxy_answer = None;
+                return Some(until);
+            }
+            let is_of_a_proxy = error.is_of_a_proxy() && self.api.was_there();
+            is_of_a_proxy.then(|| until.min(*first_proxy_answer.get_or_insert_with(Instant::now) + proxy_patience))
         }
     }
 
@@ -130,7 +173,7 @@ impl Execution {
         let request = CancelRequest { request_id: self.request_id.clone(), reason: None };
         match with_retries(|| self.api.cancel(&request)).await.map_err(|error| (error.status(), error)) {
             // The second is a call that was over already.
-            Ok(_) | Err((Some(410), _)) => self.follow().await,
+            Ok(_) | Err((Some(410), _)) => self.follow(CANCEL_TIMEOUT).await,
             Err((Some(404), _)) => Err(self.cancelled_before_it_was_made()),
             Err((_, error)) => Err(error),
         }
@@ -160,20 +203,22 @@ impl Execution {
         }
         let body = ErrorBody { error: reason.clone(), code, details: to_raw_value(&details).ok() };
         let status = code.status();
-        let refusal = Refusal { status, code: Some(code), message: reason, body: Some(body), retry_after: None };
+        let refusal =
+            Refusal { status, code: Some(code), message: reason, body: Some(body), retry_after: None, is_ours: true };
         Error::Refused(Box::new(refusal))
     }
 }
 
 /// How long a call may take, from when it was made to its deadline.
-fn time(call: &Call) -> Option<Duration> {
+fn time_of(call: &Call) -> Option<Duration> {
     let deadline = humantime::parse_rfc3339(call.deadline.as_deref()?).ok()?;
     deadline.duration_since(humantime::parse_rfc3339(&call.created).ok()?).ok()
 }
 
-/// A later time; the same one if there is no such time.
-fn later(time: Instant, by: Duration) -> Instant {
-    time.checked_add(by).unwrap_or(time)
+/// Until when a lost server is tried for a call that takes this time.
+fn after_deadline(began: Instant, time: Duration) -> Instant {
+    // The server cuts a time that no clock can hold to the longest one.
+    began.checked_add(time.saturating_add(AFTER_DEADLINE)).unwrap_or(began + LONGEST_CALL)
 }
 
 /// Whether the server is away for a while. As no request waits for a tool, 502 and 504 are answers of a proxy whose server

@@ -179,6 +179,7 @@ impl Http {
         let location = header(&response, LOCATION).filter(|_| status.is_redirection());
         let bytes = read_briefly(&mut response).await;
         let body: Option<ErrorBody> = serde_json::from_slice(&bytes).ok();
+        let is_ours = body.is_some() || serde_json::from_slice::<TurnError>(&bytes).is_ok();
         let message = refusal_message(&bytes).unwrap_or_else(|| match location {
             Some(location) => format!("{} redirects to {location}: ask there", self.name),
             None => format!("{} answered {status}", self.name),
@@ -189,6 +190,7 @@ impl Http {
             message,
             body,
             retry_after: retry_after.map(Duration::from_secs),
+            is_ours,
         })))
     }
 

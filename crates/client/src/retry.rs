@@ -39,13 +39,22 @@ impl Backoff {
         self.next(fastrand::f64()).max(error.retry_after().unwrap_or_default().min(PATIENCE))
     }
 
+    /// The delay after an error, for a try before `deadline`; `None` if there is no time for one. A delay that would take
+    /// too long is shortened to half of what is left, even if the server asks for more.
+    pub(crate) fn before(&mut self, deadline: Instant, error: &Error) -> Option<Duration> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let delay = self.after(error);
+        let delay = if delay + self.first <= left { delay } else { left / 2 };
+        (left >= self.first).then_some(delay)
+    }
+
     /// Starts over, after a success.
     pub(crate) fn reset(&mut self) {
         self.failed = 0;
     }
 }
 
-/// Makes a request, and repeats it while it fails with a transient error.
+/// Makes a request of a server that was there before, and repeats it while it fails with an error that may pass.
 ///
 /// # Errors
 /// An error that a retry does not fix; [`Error::GivenUp`] after [`PATIENCE`].
@@ -53,16 +62,17 @@ pub(crate) async fn with_retries<T, F>(request: impl FnMut() -> F) -> Result<T, 
 where
     F: Future<Output = Result<T, Error>>,
 {
-    retry_until(Instant::now() + PATIENCE, Error::is_transient, request).await
+    let limit = Instant::now() + PATIENCE;
+    retry_until(|error| error.may_pass().then_some(limit), request).await
 }
 
-/// Makes a request, and repeats it while it fails with an error that may pass.
+/// Makes a request, and repeats it while it fails with an error that may pass. `limit` says until when such an error is
+/// waited out; `None` is an error that does not pass.
 ///
 /// # Errors
-/// An error that does not pass; [`Error::GivenUp`] at `limit`, or shortly after it.
+/// An error that does not pass; [`Error::GivenUp`] at its limit, or shortly after it.
 pub(crate) async fn retry_until<T, F>(
-    limit: Instant,
-    may_pass: impl Fn(&Error) -> bool,
+    mut limit: impl FnMut(&Error) -> Option<Instant>,
     mut request: impl FnMut() -> F,
 ) -> Result<T, Error>
 where
@@ -71,9 +81,10 @@ where
     let (began, mut backoff) = (Instant::now(), Backoff::new(DELAYS));
     loop {
         let error = match request().await {
-            Err(error) if may_pass(&error) => error,
-            ended => return ended,
+            Err(error) => error,
+            succeeded => return succeeded,
         };
+        let Some(limit) = limit(&error) else { return Err(error) };
         if Instant::now() >= limit {
             return Err(Error::GivenUp { reason: error.to_string(), after: limit.duration_since(began) });
         }

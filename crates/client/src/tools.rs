@@ -35,6 +35,7 @@ use crate::api::Api;
 use crate::error::Error;
 use crate::lock::lock;
 use crate::tool::{Handler, Tool};
+pub(crate) use clock::LONGEST_CALL;
 pub use journal::Journal;
 pub(crate) use lease::ToolsLease;
 use link::{Change, Command, Link};
@@ -199,8 +200,8 @@ impl ClientTools {
     /// [`connect`](Self::connect), at once.
     ///
     /// # Errors
-    /// The server refuses the tool, which is not offered then. [`Error::Closed`] if the client is disconnected before
-    /// the server has confirmed.
+    /// The server refuses the tool, or a gateway does so in its place for a minute; then the tool is not offered.
+    /// [`Error::Closed`] if the client is disconnected before the server has confirmed.
     pub async fn register(&self, tool: Tool) -> Result<(), Error> {
         self.change(Change::Register(tool)).await
     }

@@ -73,7 +73,7 @@ impl SessionBackend {
         let is_used = resumed.is_some();
         let session = match resumed {
             Some(session) => Ok(session),
-            None => api.create_session(&setting).await,
+            None => api.start_session(setting.clone()).await,
         };
         if let (Err(_), Some(attached)) = (&session, &attached) {
             attached.tools.disconnect().await;
@@ -224,6 +224,7 @@ Ctrl-C stops an answer, or takes back what is typed. A line that ends with \\ go
             ("/tools", _) => tools_table(self.api.session_tools(&self.session.id).await?).text().to_owned(),
             ("/sessions", _) => sessions::table(self.api.sessions(Some(LISTED_SESSIONS)).await?).text().to_owned(),
             ("/new", _) => {
+                // A user sees an error at once and can retry.
                 let session = self.api.create_session(&self.setting).await?;
                 self.leave_session().await;
                 self.session = session;

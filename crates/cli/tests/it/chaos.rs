@@ -36,8 +36,9 @@ fn stop(mut process: Process) -> (String, Option<i32>) {
 #[test]
 fn the_plan_that_is_printed_can_be_given_back() {
     let (_server, url) = serve("127.0.0.1:0");
-    let (first, printed, _) = chaos(&url, "7");
-    assert!(printed.starts_with("seed = 7\n"), "{printed}");
+    let seed = u64::MAX.to_string();
+    let (first, printed, _) = chaos(&url, &seed);
+    assert!(printed.starts_with(&format!("seed = {seed}\n")), "{printed}");
     let file = temporary("plan");
     std::fs::write(&file, &printed).unwrap();
     let (second, again, _) = chaos(&url, file.to_str().unwrap());
@@ -78,6 +79,15 @@ fn a_plan_that_makes_no_sense_is_refused() {
     std::fs::remove_file(&file).unwrap();
     let missing = handback(&["chaos", "--plan", file.to_str().unwrap()]);
     assert_eq!((missing.code, missing.stderr.contains("cannot be read")), (Some(1), true), "{missing:?}");
-    let Ran { code, stderr, .. } = handback(&["chaos", "--target", "https://localhost"]);
-    assert_eq!((code, stderr.contains("only http")), (Some(2), true), "{stderr}");
+    for (argument, complaint) in [
+        ("--plan=-1", "a seed is a number from 0 to 18446744073709551615, not -1"),
+        ("--plan=18446744073709551616", "a seed is a number from 0 to"),
+        ("--target=https://localhost", "only http"),
+        ("--target=http://localhost/base", "only a host and a port (http://localhost:80)"),
+        ("--target=http://localhost:1/?a=b", "only a host and a port"),
+        ("--target=http://somebody@localhost:1", "only a host and a port"),
+    ] {
+        let Ran { code, stderr, .. } = handback(&["chaos", argument]);
+        assert_eq!((code, stderr.contains(complaint)), (Some(2), true), "{argument}: {stderr}");
+    }
 }

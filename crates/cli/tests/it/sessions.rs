@@ -385,7 +385,7 @@ fn an_abort_stops_the_command_and_marks_the_message() {
     assert_eq!(client.is_told(), "The turn was stopped");
     let (status, answer) = prompt.join().unwrap();
     assert_eq!((status, &answer["info"]["error"]["name"]), (200, &json!("MessageAbortedError")));
-    let step = "assistant | {} ✗ Not finished: The turn was aborted | !The turn was aborted";
+    let step = "assistant | {} ✗ Not finished: The turn was aborted; it may have run | !The turn was aborted";
     assert_eq!(server.history(&session), ["user | call wait {}", step]);
     // The client is still there.
     assert_eq!(server.get(&format!("/session/{session}/tools"))[1]["id"], "client_laptop_wait");
@@ -480,6 +480,49 @@ fn a_server_that_is_killed_goes_on_where_it_was() {
         server = Server::on_disk(server.address(), &folder);
     }
     must_go_on(&server, &folder, &session, &mut client);
+}
+
+/// Calls a command that waits for a file `go-on`, in the background.
+fn call_that_waits(server: &Server, folder: &Folder) -> (Process, Client) {
+    let go_on = format!("{}/go-on", folder.path());
+    let script = format!("while [ ! -e {go_on} ]; do sleep 0.05; done; echo done");
+    let mut client = server.attach("laptop", &["stay", "--", "sh", "-c", &script]);
+    let mut call = command(&["call", "stay", "--url", &server.url]);
+    let call = call.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    client.begins();
+    (Process(call), client)
+}
+
+/// What a process has printed when it ends, and its exit code.
+fn end(mut process: Process) -> (Option<i32>, String, String) {
+    let [mut stdout, mut stderr] = [String::new(), String::new()];
+    process.0.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
+    process.0.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+    (process.end().code(), stdout, stderr)
+}
+
+#[test]
+fn a_call_of_a_shell_outlives_a_server_that_is_killed() {
+    let folder = Folder::new();
+    let mut server = Server::on_disk("127.0.0.1:0", &folder);
+    let (call, _client) = call_that_waits(&server, &folder);
+    server.process.signal(Signal::KILL);
+    server.process.end();
+    let _server = Server::on_disk(server.address(), &folder);
+    std::fs::write(format!("{}/go-on", folder.path()), "").unwrap();
+    assert_eq!(end(call), (Some(0), "done\n".to_owned(), String::new()));
+}
+
+#[test]
+fn a_call_of_a_shell_that_is_interrupted_is_cancelled() {
+    let folder = Folder::new();
+    for signal in [Signal::INT, Signal::TERM] {
+        let server = Server::start();
+        let (call, mut client) = call_that_waits(&server, &folder);
+        call.signal(signal);
+        assert_eq!(end(call), (Some(130), String::new(), "error: the call was cancelled\n".to_owned()));
+        assert_eq!(client.is_told(), "Cancelled");
+    }
 }
 
 #[test]

@@ -7,14 +7,25 @@ use handback_wire::session::{
     Status as SessionStatus,
 };
 use reqwest::{Method, Response};
+use tokio::time::Instant;
 
 use super::{ANSWER_TIMEOUT, Api};
 use crate::error::Error;
+use crate::retry::{PATIENCE, retry_until};
 
 impl Api {
-    /// Creates a session; `client_id` binds it to the client whose tools the model may call.
+    /// Creates a session; `client_id` binds it to the client whose tools the model may call. See [`Api::start_session`].
     pub async fn create_session(&self, request: &CreateSession) -> Result<Session, Error> {
         self.write(Method::POST, &["session"], request).await
+    }
+
+    /// Creates a session, and waits up to a minute for a server that is lost. A request without an id gets a random one,
+    /// so that a repeat whose first answer was lost makes no second session.
+    pub async fn start_session(&self, mut request: CreateSession) -> Result<Session, Error> {
+        request.id.get_or_insert_with(|| format!("ses_{:032x}", fastrand::u128(..)));
+        let limit = Instant::now() + PATIENCE;
+        // Whether a Handback server is there at all, this request may be the first to find out.
+        retry_until(|error| error.is_transient().then_some(limit), || self.create_session(&request)).await
     }
 
     /// The sessions, those used last first: at most `limit`, and at most as many as the server lists (1,000).
@@ -87,6 +98,6 @@ impl Api {
     /// Opens the stream of events, of one session or of all sessions.
     pub(crate) async fn open_events(&self, session: Option<&str>) -> Result<Response, Error> {
         let request = self.query(&["event"], &[("sessionID", session.map(str::to_owned))]);
-        self.http.open(request, ANSWER_TIMEOUT).await
+        self.noted(self.http.open(request, ANSWER_TIMEOUT).await)
     }
 }

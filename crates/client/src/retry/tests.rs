@@ -38,7 +38,7 @@ fn delays_start_over_after_a_connection_that_was_open_however_briefly() {
 
 fn refused(status: u16, retry_after: Option<Duration>) -> Error {
     let message = format!("refused with {status}");
-    Error::Refused(Box::new(Refusal { status, code: None, message, body: None, retry_after }))
+    Error::Refused(Box::new(Refusal { status, code: None, message, body: None, retry_after, is_ours: true }))
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,4 +64,18 @@ async fn a_server_that_asks_for_time_gets_it() {
     let mut answers = [Err(refused(429, Some(Duration::from_secs(20)))), Ok(())].into_iter();
     with_retries(|| std::future::ready(answers.next().unwrap())).await.unwrap();
     assert_eq!(began.elapsed().as_secs(), 20);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_last_tries_before_a_deadline_come_closer_together_whatever_the_server_asks_for() {
+    for asked in [None, Some(Duration::from_secs(60))] {
+        let (deadline, mut backoff) = (Instant::now() + Duration::from_secs(30), Backoff::new(DELAYS));
+        while let Some(delay) = backoff.before(deadline, &refused(503, asked)) {
+            sleep(delay).await;
+        }
+        let left = deadline - Instant::now();
+        assert!(!left.is_zero() && left < DELAYS.0, "{left:?}");
+    }
+    let (deadline, fits) = (Instant::now() + Duration::from_secs(30), Duration::from_secs(20));
+    assert_eq!(Backoff::new(DELAYS).before(deadline, &refused(503, Some(fits))), Some(fits));
 }

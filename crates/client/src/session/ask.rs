@@ -51,10 +51,15 @@ impl Ask {
         let may_be_answered = AtomicBool::new(false);
         with_retries(|| async {
             match self.api.answer_permission(session_id, id, answer).await {
-                // An earlier try has answered, and the server's response was lost.
-                Err(error) if error.status() == Some(404) && may_be_answered.load(Ordering::Relaxed) => Ok(()),
+                // An earlier try has answered the ask, and the server's response did not arrive.
+                Err(error)
+                    if error.status() == Some(404) && !error.may_pass() && may_be_answered.load(Ordering::Relaxed) =>
+                {
+                    Ok(())
+                }
                 answered => {
-                    may_be_answered.fetch_or(matches!(answered, Err(Error::Interrupted { .. })), Ordering::Relaxed);
+                    let may_be = answered.as_ref().is_err_and(Error::may_have_taken_effect);
+                    may_be_answered.fetch_or(may_be, Ordering::Relaxed);
                     answered
                 }
             }

@@ -274,11 +274,11 @@ impl Driver {
         self.ready.extend(closed.map(|id| TurnEvent::AskClosed { id }));
     }
 
-    /// The answer of the server; `None` if it failed with a transient error and is retried later.
+    /// The answer of the server; `None` if it failed with an error that may pass, and is retried later.
     fn unless_lost<T>(&mut self, answer: Result<T, Error>) -> Result<Option<T>, Error> {
         match answer {
             Ok(answer) => Ok(Some(answer)),
-            Err(error) if error.is_transient() => {
+            Err(error) if error.may_pass() => {
                 let retry_in = error.retry_after().unwrap_or(RETRY).clamp(RETRY, PATIENCE);
                 self.lost(error.to_string(), retry_in).map(|()| None)
             }

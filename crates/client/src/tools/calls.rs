@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use super::clock::CLOCK_RESOLUTION;
 use super::connection::{ClientRequest, Uplink};
 use super::journal::Beginning;
 use super::memory::Admission;
@@ -71,7 +72,7 @@ impl Calls {
                         Ok(handler) => {
                             runner.begin(handler, Invocation { request, deadline: until, cancellation }).await
                         }
-                        Err(reason) => runner.answer(&request.request_id, failure(reason), until).await,
+                        Err(reason) => runner.answer(&request, failure(reason), until).await,
                     }
                 });
                 return;
@@ -80,7 +81,7 @@ impl Calls {
             Admission::Done(result) => result.unwrap_or_else(result_not_kept),
             Admission::Full => failure("this client runs too many calls already".to_owned()),
         };
-        self.tasks.spawn(async move { runner.deliver(request_id, known, until).await });
+        self.tasks.spawn(async move { runner.deliver(&request, known, until).await });
     }
 
     /// Tells a running handler that its call is over.
@@ -130,7 +131,7 @@ impl Runner {
     async fn begin(&self, handler: Handler, invocation: Invocation) {
         let request = &invocation.request;
         let remaining = invocation.deadline.saturating_duration_since(Instant::now());
-        let begun = self.shared.options.journal.begin(&self.shared.client_id, &request.request_id, remaining).await;
+        let begun = self.shared.options.journal.begin(&self.shared.client_id, request, remaining).await;
         let known = match begun {
             Beginning::Done(Some(result)) => Some(result),
             // A call without effects can be run twice.
@@ -144,28 +145,28 @@ impl Runner {
             }
         };
         match known {
-            Some(result) => self.answer(&request.request_id, result, invocation.deadline).await,
+            Some(result) => self.answer(request, result, invocation.deadline).await,
             None if !invocation.cancellation.is_cancelled() => self.run(handler, invocation).await,
             None => {
                 let result = failure("the call was cancelled before the tool was run".to_owned());
-                self.record(&request.request_id, &result).await;
+                self.record(request, &result).await;
                 if self.stop.is_cancelled() {
-                    self.deliver(request.request_id.clone(), result, invocation.deadline).await;
+                    self.deliver(request, result, invocation.deadline).await;
                 }
             }
         }
     }
 
     /// Answers a call without running it.
-    async fn answer(&self, request_id: &str, result: Arc<ToolResult>, deadline: Instant) {
-        lock(&self.shared.memory).record(request_id, Arc::clone(&result));
-        self.deliver(request_id.to_owned(), result, deadline).await;
+    async fn answer(&self, request: &ToolRequest, result: Arc<ToolResult>, deadline: Instant) {
+        lock(&self.shared.memory).record(&request.request_id, Arc::clone(&result));
+        self.deliver(request, result, deadline).await;
     }
 
     async fn run(&self, handler: Handler, invocation: Invocation) {
         let Invocation { request, deadline, cancellation } = invocation.clone();
-        let (request_id, attempt) = (request.request_id, request.attempt);
-        self.shared.tell(Status::Started { request_id: request_id.clone(), tool: request.tool, attempt });
+        let (request_id, tool) = (request.request_id.clone(), request.tool.clone());
+        self.shared.tell(Status::Started { request_id: request_id.clone(), tool, attempt: request.attempt });
         let began = Instant::now();
         let mut handling = pin!(AssertUnwindSafe(async move { handler(invocation).await }).catch_unwind());
         let ended = tokio::select! {
@@ -184,6 +185,7 @@ impl Runner {
             Some(ended) => Some(ended),
             None => timeout(CLEANUP_TIMEOUT, handling).await.ok(),
         };
+        let has_ended = ended.is_some();
         let result = match ended {
             Some(Ok(Ok(success))) => Ok(success),
             Some(Ok(Err(error))) => Err(error.message().to_owned()),
@@ -192,29 +194,34 @@ impl Runner {
         };
         let error = result.as_ref().err().cloned();
         let result = Arc::new(result.map_or_else(|error| ToolResult::Error { error }, ToolResult::Success));
-        self.record(&request_id, &result).await;
+        self.record(&request, &result).await;
         // Nobody waits for the result of a call that the server has ended. If this client stops, somebody still waits.
         if !is_over || self.stop.is_cancelled() {
-            self.shared.tell(Status::Finished { request_id: request_id.clone(), elapsed: began.elapsed(), error });
-            self.deliver(request_id, result, deadline).await;
+            self.shared.tell(Status::Finished { request_id, elapsed: began.elapsed(), error });
+            self.deliver(&request, result, deadline).await;
+        } else if has_ended && Instant::now() + CLOCK_RESOLUTION >= deadline {
+            // The server refuses the result of a call that has expired, and keeps it for people to see.
+            let refused = self.send(&request_id, &result, Instant::now()).await;
+            tracing::debug!(request_id, ?refused, "a result came too late");
         }
     }
 
     /// Records a result, before it is delivered.
-    async fn record(&self, request_id: &str, result: &Arc<ToolResult>) {
-        self.shared.options.journal.record(&self.shared.client_id, request_id, result).await;
-        lock(&self.shared.memory).record(request_id, Arc::clone(result));
+    async fn record(&self, request: &ToolRequest, result: &Arc<ToolResult>) {
+        self.shared.options.journal.record(&self.shared.client_id, request, result).await;
+        lock(&self.shared.memory).record(&request.request_id, Arc::clone(result));
     }
 
     /// Sends a result until the server has taken or refused it, at most until the call's deadline.
-    async fn deliver(&self, request_id: String, result: Arc<ToolResult>, deadline: Instant) {
+    async fn deliver(&self, request: &ToolRequest, result: Arc<ToolResult>, deadline: Instant) {
+        let request_id = request.request_id.clone();
         let mut sent = self.send(&request_id, &result, deadline).await;
         // If the server does not accept the result, the caller gets the reason instead.
         if let Err(error) = &sent
             && matches!(error.status(), Some(400 | 413))
         {
             let result = failure(format!("the tool ran, but its result was not accepted: {error}"));
-            self.record(&request_id, &result).await;
+            self.record(request, &result).await;
             sent = self.send(&request_id, &result, deadline).await.and(sent);
         }
         if let Err(error) = sent {
@@ -235,10 +242,10 @@ impl Runner {
                 Ok(Err(error)) => error,
                 Err(_elapsed) => return Err(self.shared.api.interrupted("no answer came in time".to_owned())),
             };
-            let delay = backoff.after(&error);
-            if is_final(&error) || self.stop.is_cancelled() || Instant::now() + delay >= deadline {
+            let delay = backoff.before(deadline, &error);
+            let Some(delay) = delay.filter(|_| error.may_pass() && !self.stop.is_cancelled()) else {
                 return Err(error);
-            }
+            };
             tracing::debug!(request_id, %error, ?delay, "the result will be sent again");
             let _ = timeout(delay, self.stop.cancelled()).await;
         }
@@ -254,15 +261,6 @@ impl Runner {
             Some(uplink) => uplink.send(request).await,
             None => Err(self.shared.disconnected()),
         }
-    }
-}
-
-/// Whether the server itself has refused a result for good. Errors of machines in between may pass.
-fn is_final(error: &Error) -> bool {
-    match error.status() {
-        Some(400 | 401 | 403 | 413) => true,
-        Some(_) => error.code().is_some() && !error.is_transient(),
-        None => !error.is_transient() && !matches!(error, Error::Unexpected { .. }),
     }
 }
 

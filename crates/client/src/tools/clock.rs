@@ -4,8 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use tokio::time::Instant;
 
-/// The longest time that Handback allows a call, used if a deadline cannot be read.
-pub(super) const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// The longest time that Handback allows a call, used while a deadline is not known.
+pub(crate) const LONGEST_CALL: Duration = Duration::from_secs(24 * 60 * 60);
+/// How much later than the server this machine sees a deadline, at most: the clock is read in whole seconds.
+pub(super) const CLOCK_RESOLUTION: Duration = Duration::from_secs(1);
 
 /// The server's clock. Deadlines are in the server's time, and the clock of this machine may be minutes off.
 #[derive(Debug, Clone, Copy)]
@@ -25,10 +27,10 @@ impl ServerClock {
     /// the server ends the call in any case.
     pub(super) fn deadline(&self, deadline: &str) -> Option<Instant> {
         let (Some(shown), Ok(deadline)) = (self.shown, humantime::parse_rfc3339(deadline)) else {
-            return Some(Instant::now() + LONGEST);
+            return Some(Instant::now() + LONGEST_CALL);
         };
         let remaining = deadline.duration_since(shown).ok()?.checked_sub(self.read.elapsed())?;
-        Some(Instant::now() + remaining.min(LONGEST)).filter(|_| !remaining.is_zero())
+        Some(Instant::now() + remaining.min(LONGEST_CALL)).filter(|_| !remaining.is_zero())
     }
 }
 

@@ -1,17 +1,17 @@
 //! The journal: records of calls that outlive the process, so that a restarted process runs none of them twice.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use handback_wire::client_tools::ToolResult;
+use handback_wire::client_tools::{Effect, ToolRequest, ToolResult};
 use ring::digest::{SHA256, digest};
 use serde::{Deserialize, Serialize};
 
-use super::clock::LONGEST;
+use super::clock::LONGEST_CALL;
 
 /// How long a record is kept after the call's deadline. The server does not offer the call any more by then.
 const KEPT: Duration = Duration::from_secs(10 * 60);
@@ -41,25 +41,29 @@ impl Journal {
     /// # Errors
     /// The directory cannot be created or read.
     pub fn directory(path: impl Into<PathBuf>) -> io::Result<Self> {
-        let path = path.into();
-        fs::create_dir_all(&path)?;
-        let directory = Directory { path, begun: AtomicUsize::new(1) };
+        Self::open(path.into(), File::sync_all)
+    }
+
+    fn open(path: PathBuf, sync: SyncFile) -> io::Result<Self> {
+        make_directory(&path, sync)?;
+        let directory = Directory { path, sync, begun: AtomicUsize::new(1) };
         directory.clean_up()?;
         Ok(Self(Some(Arc::new(directory))))
     }
 
     /// Records that a call begins, unless it is recorded already.
-    pub(super) async fn begin(&self, client_id: &str, request_id: &str, remaining: Duration) -> Beginning {
+    pub(super) async fn begin(&self, client_id: &str, request: &ToolRequest, remaining: Duration) -> Beginning {
         let Some(directory) = self.0.clone() else { return Beginning::NotKept };
-        let name = name(client_id, request_id);
-        on_disk(move || directory.begin(&name, remaining)).await.unwrap_or_else(Beginning::Failed)
+        let (name, effect) = (name(client_id, &request.request_id), request.effect);
+        on_disk(move || directory.begin(&name, effect, remaining)).await.unwrap_or_else(Beginning::Failed)
     }
 
     /// Records the result of a call.
-    pub(super) async fn record(&self, client_id: &str, request_id: &str, result: &Arc<ToolResult>) {
+    pub(super) async fn record(&self, client_id: &str, request: &ToolRequest, result: &Arc<ToolResult>) {
         let Some(directory) = self.0.clone() else { return };
-        let (name, result) = (name(client_id, request_id), Arc::clone(result));
-        if let Err(error) = on_disk(move || directory.record(&name, &result)).await {
+        let ToolRequest { request_id, effect, .. } = request;
+        let (name, effect, result) = (name(client_id, request_id), *effect, Arc::clone(result));
+        if let Err(error) = on_disk(move || directory.record(&name, effect, &result)).await {
             tracing::warn!(request_id, %error, "the result is not in the journal; a repeated call will not find it");
         }
     }
@@ -98,15 +102,19 @@ enum NoteState {
     Done,
 }
 
+/// Has the disk keep a file from now on, even if the machine stops. Tests have other disks.
+type SyncFile = fn(&File) -> io::Result<()>;
+
 /// A directory with one file for each call.
 #[derive(Debug)]
 struct Directory {
     path: PathBuf,
+    sync: SyncFile,
     begun: AtomicUsize,
 }
 
 impl Directory {
-    fn begin(&self, name: &str, remaining: Duration) -> io::Result<Beginning> {
+    fn begin(&self, name: &str, effect: Effect, remaining: Duration) -> io::Result<Beginning> {
         if self.begun.fetch_add(1, Ordering::Relaxed).is_multiple_of(CLEANUP_INTERVAL) {
             self.clean_up()?;
         }
@@ -117,6 +125,10 @@ impl Directory {
                 let expires = now_in_milliseconds() + milliseconds(remaining + KEPT);
                 let note = Note { expires, state: NoteState::Started, result: None };
                 file.write_all(&serde_json::to_vec(&note)?)?;
+                // The record is on the disk before the call runs, in case the machine stops.
+                let sync = self.sync_for(effect);
+                sync(&file)?;
+                sync_directory(&path, sync)?;
                 Ok(Beginning::First { has_forgotten: self.forgotten_until()? > now_in_milliseconds() })
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(match read(&path)? {
@@ -128,7 +140,7 @@ impl Directory {
         }
     }
 
-    fn record(&self, name: &str, result: &Arc<ToolResult>) -> io::Result<()> {
+    fn record(&self, name: &str, effect: Effect, result: &Arc<ToolResult>) -> io::Result<()> {
         let path = self.path.join(name);
         let began = read(&path)?.map(|note| note.expires);
         let expires = began.unwrap_or_else(|| now_in_milliseconds() + milliseconds(KEPT));
@@ -138,7 +150,12 @@ impl Directory {
             note.result = None;
             text = serde_json::to_vec(&note)?;
         }
-        replace(&path, &text)
+        replace(&path, &text, self.sync_for(effect))
+    }
+
+    /// How the record of such a call is synced. A call that may run twice needs none: without its record it runs again.
+    fn sync_for(&self, effect: Effect) -> SyncFile {
+        if effect == Effect::Write { self.sync } else { |_| Ok(()) }
     }
 
     /// The time until which calls with forgotten records may arrive.
@@ -163,7 +180,7 @@ impl Directory {
                 Some(note) => note.expires,
                 None => match fs::metadata(&path).and_then(|metadata| metadata.modified()) {
                     // The record does not say when it expires, so the latest possible time is used.
-                    Ok(changed) => since_1970(changed) + milliseconds(LONGEST + KEPT),
+                    Ok(changed) => since_1970(changed) + milliseconds(LONGEST_CALL + KEPT),
                     // Another process has deleted it.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
@@ -175,7 +192,7 @@ impl Directory {
         let excess = &kept[..kept.len().saturating_sub(MAX_CALLS)];
         if let Some((last, _)) = excess.last() {
             let until = self.forgotten_until()?.max(*last);
-            replace(&self.path.join(FORGOTTEN), until.to_string().as_bytes())?;
+            replace(&self.path.join(FORGOTTEN), until.to_string().as_bytes(), self.sync)?;
         }
         excess.iter().try_for_each(|(_, path)| remove(path))
     }
@@ -190,10 +207,41 @@ fn read(path: &Path) -> io::Result<Option<Note>> {
     }
 }
 
-/// Replaces a file atomically: readers see all of the old content, or all of the new.
-fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
+/// Replaces a file atomically: readers see all of the old content, or all of the new, even if the machine stops.
+fn replace(path: &Path, text: &[u8], sync: SyncFile) -> io::Result<()> {
     let draft = path.with_extension(format!("{:016x}.tmp", fastrand::u64(..)));
-    fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).inspect_err(|_| _ = remove(&draft))
+    let written = File::create(&draft).and_then(|mut file| file.write_all(text).and_then(|()| sync(&file)));
+    written.and_then(|()| fs::rename(&draft, path)).inspect_err(|_| _ = remove(&draft))?;
+    sync_directory(path, sync)
+}
+
+/// Makes a directory, and those above it that are missing, so that they outlive a stop of the machine.
+fn make_directory(path: &Path, sync: SyncFile) -> io::Result<()> {
+    let missing: Vec<&Path> =
+        path.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+    fs::create_dir_all(path)?;
+    missing.into_iter().try_for_each(|path| sync_directory(path, sync))
+}
+
+/// A file or directory is there after a power cut only if the directory that it is in was written, too.
+///
+/// Some file systems cannot sync a directory (network shares, FUSE), and a directory that this process may enter but not
+/// read cannot be opened for it. That is no error: it would refuse every `write` call, though the record is written and
+/// is there for as long as the machine does not stop.
+#[cfg(unix)]
+fn sync_directory(path: &Path, sync: SyncFile) -> io::Result<()> {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let synced = File::open(directory.unwrap_or(Path::new("."))).and_then(|directory| sync(&directory));
+    synced.or_else(|error| match error.kind() {
+        InvalidInput | Unsupported | PermissionDenied => Ok(()),
+        _ => Err(error),
+    })
+}
+
+#[cfg(not(unix))]
+fn sync_directory(_: &Path, _: SyncFile) -> io::Result<()> {
+    Ok(())
 }
 
 /// Whether a file name is one of a journal.

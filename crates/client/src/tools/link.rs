@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use handback_wire::client_tools::{DisconnectRequest, RegisterRequest, UnregisterRequest};
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -18,7 +18,7 @@ use super::connection::{ClientRequest, Connection, ConnectionEvent, Uplink};
 use super::{Shared, State, Status};
 use crate::error::Error;
 use crate::lock::lock;
-use crate::retry::{Backoff, Reconnect};
+use crate::retry::{Backoff, PATIENCE, Reconnect};
 use crate::tool::Tool;
 
 /// How long to wait for a connection that is being opened when the client stops.
@@ -48,6 +48,8 @@ pub(super) struct Link {
     shared: Arc<Shared>,
     /// The change that waits for the server's answer. If the connection is lost, the next one asks again.
     command: Option<Command>,
+    /// Since when something on the way answers that change in the server's place, while the server can be connected to.
+    proxy_answers_since: Option<Instant>,
     calls: Calls,
     /// The uplink of the open connection, or one that needs no connection.
     uplink: watch::Sender<Option<Uplink>>,
@@ -82,6 +84,7 @@ impl Link {
             calls: Calls::new(Arc::clone(&shared), uplink.subscribe()),
             reconnect: Reconnect::new(Backoff::new(shared.options.reconnect), shared.options.max_reconnect_attempts),
             command: None,
+            proxy_answers_since: None,
             cursor: None,
             refused: None,
             shared,
@@ -102,6 +105,9 @@ impl Link {
                 // Only this client uses the name, so a late request of its own has superseded the connection. With a
                 // new name that cannot happen again.
                 self.shared.rename_connection();
+            }
+            if lost.is_transient() {
+                self.proxy_answers_since = None;
             }
             let Some(retry_in) = self.reconnect.delay_after(&lost) else {
                 self.calls.stop().await;
@@ -174,12 +180,13 @@ impl Link {
         self.shared.state.send_replace(State::Open);
     }
 
-    /// Takes the server's answer to a change of the offered tools. After a transient error the connection ends, and the next
-    /// one asks for the same change again.
+    /// Takes the server's answer to a change of the offered tools. After an error that may pass the connection ends, and the
+    /// next one asks for the same change again.
     fn conclude(&mut self, answer: Result<(), Error>) -> Result<(), Error> {
-        if answer.as_ref().is_err_and(Error::is_transient) {
+        if answer.as_ref().is_err_and(|error| self.may_pass(error)) {
             return answer;
         }
+        self.proxy_answers_since = None;
         let Some(command) = self.command.take() else { return Ok(()) };
         let mut offered = lock(&self.shared.offered);
         offered.proposed = None;
@@ -189,6 +196,15 @@ impl Link {
         // The send fails if the caller no longer waits.
         let _ = command.answer.send(answer);
         Ok(())
+    }
+
+    /// Whether a change that failed with this error is asked for again. What answers in the server's place may be a gateway
+    /// that never passes such a change on, so that is tried for a minute only.
+    fn may_pass(&mut self, error: &Error) -> bool {
+        if error.is_transient() {
+            return true;
+        }
+        error.is_of_a_proxy() && self.proxy_answers_since.get_or_insert_with(Instant::now).elapsed() < PATIENCE
     }
 
     /// Stops the calls, and tells the server that this connection will not return.

@@ -141,7 +141,7 @@ impl SocketUplink {
 
 fn refused(code: ErrorCode, message: String) -> Error {
     let (status, code) = (code.status(), Some(code));
-    Error::Refused(Box::new(Refusal { status, code, message, body: None, retry_after: None }))
+    Error::Refused(Box::new(Refusal { status, code, message, body: None, retry_after: None, is_ours: true }))
 }
 
 struct Outgoing {

@@ -117,6 +117,11 @@ fn done() -> Reply {
     call(json!({"state": "done", "outcome": {"status": "success", "title": "", "output": "at last"}}))
 }
 
+/// The answer of something else in the server's place.
+fn page(status: u16) -> Reply {
+    Reply::Json(status, json!("Welcome!"))
+}
+
 fn cancelled() -> Reply {
     call(json!({"state": "done", "outcome": {"status": "cancelled", "error": "Cancelled"}, "mayHaveRun": true}))
 }
@@ -133,7 +138,7 @@ async fn a_call_is_made_and_followed_again_over_503_a_proxy_without_a_server_and
     let bad_gateway = Reply::Json(502, json!("no server"));
     let open = || call(json!({}));
     let made = [Reply::Unavailable(1), Reply::Cut, accepted()];
-    let followed = [bad_gateway, open(), Reply::Cut, open(), done()];
+    let followed = [bad_gateway, open(), Reply::Cut, open(), page(200), page(404), done()];
     let mut script = Script::start(Vec::from_iter(made.into_iter().chain(followed))).await;
     let options = ExecuteOptions::with(|options| {
         options.request_id = Some("mine".to_owned());
@@ -154,7 +159,7 @@ async fn a_call_is_made_and_followed_again_over_503_a_proxy_without_a_server_and
         let sent = request.strip_prefix("POST /client-tools/execute ").unwrap();
         assert_eq!(serde_json::from_str::<Value>(sent).unwrap(), body);
     }
-    let waits = [1_000, 1_000, 60_000, 60_000, 60_000];
+    let waits = [1_000, 1_000, 60_000, 60_000, 60_000, 60_000, 60_000];
     assert_eq!(script.unseen_requests(), waits.map(|wait| format!("GET /client-tools/calls/mine?wait={wait}")));
 }
 
@@ -165,6 +170,48 @@ async fn what_does_not_pass_by_itself_is_told_at_once() {
     assert_eq!(refusal(end(limited.execute(mine())).await.unwrap_err()), json!([429, "RATE_LIMITED", null]));
     let forgotten = Script::start([accepted(), Reply::Json(404, problem("NOT_FOUND"))]).await;
     assert_eq!(refusal(end(forgotten.execute(mine())).await.unwrap_err()), json!([404, "NOT_FOUND", null]));
+    // No server was ever there.
+    let elsewhere = Script::start([page(404)]).await;
+    assert_eq!(refusal(end(elsewhere.execute(mine())).await.unwrap_err()), json!([404, null, null]));
+}
+
+#[tokio::test]
+async fn a_call_is_made_again_when_a_proxy_answers_for_a_server_that_was_there() {
+    let pages = [404, 405, 200].map(page);
+    let replies = [Reply::Json(200, json!([]))].into_iter().chain(pages).chain([accepted(), done()]);
+    let script = Script::start(Vec::from_iter(replies)).await;
+    script.client.api().clients().await.unwrap();
+    assert!(matches!(end(script.execute(mine())).await, Ok(ToolResult::Success(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gateway_that_never_passes_a_request_on_is_given_up_after_a_minute() {
+    for first in
+        [Reply::Json(200, json!([])), Reply::Json(401, json!({"error": "no", "code": "UNAUTHORIZED"})), accepted()]
+    {
+        let is_made = matches!(first, Reply::Json(202, _));
+        let script = Script::start(Vec::from_iter([first].into_iter().chain((0..100).map(|_| page(405))))).await;
+        if !is_made {
+            // Only this request gets through.
+            script.client.api().clients().await.ok();
+        }
+        let options = ExecuteOptions::with(|options| options.timeout = Some(Duration::from_secs(3600)));
+        let began = Instant::now();
+        let Err(Error::GivenUp { reason, .. }) = script.execute(options).await.unwrap() else {
+            panic!("it is given up")
+        };
+        assert!(reason.ends_with("answered 405 Method Not Allowed"), "{reason}");
+        assert!((60..=65).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn once_the_server_has_told_of_a_call_a_proxy_is_waited_out_until_the_deadline() {
+    let two_minutes_and_more = (0..60).map(|_| page(404));
+    let replies = [accepted(), call(json!({}))].into_iter().chain(two_minutes_and_more).chain([done()]);
+    let (began, script) = (Instant::now(), Script::start(Vec::from_iter(replies)).await);
+    assert!(matches!(script.execute(mine()).await.unwrap(), Ok(ToolResult::Success(_))));
+    assert!(began.elapsed() > Duration::from_secs(120), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
@@ -187,14 +234,14 @@ const CANCEL: &str = r#"POST /client-tools/cancel {"requestID":"mine"}"#;
 
 #[tokio::test]
 async fn a_call_whose_future_is_dropped_is_cancelled_however_often_that_is_lost() {
-    let lost = [accepted(), call(json!({})), Reply::Never, Reply::Cut, Reply::Unavailable(0)];
+    let lost = [accepted(), call(json!({})), Reply::Never, Reply::Cut, Reply::Unavailable(0), page(404)];
     let mut script = Script::start(lost).await;
     let executing = script.execute(mine());
     for _ in 0..3 {
         script.request().await;
     }
     executing.abort();
-    for _ in 0..3 {
+    for _ in 0..4 {
         assert_eq!(script.request().await, CANCEL);
     }
 }
@@ -254,6 +301,68 @@ async fn a_server_that_stays_away_is_given_up_shortly_after_the_deadline() {
     let deadline = Duration::from_secs(3600);
     let range = deadline + Duration::from_secs(5)..deadline + Duration::from_secs(15);
     assert!(range.contains(&began.elapsed()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_goes_away_before_it_has_told_the_deadline_is_waited_for_as_long_as_the_call_may_take() {
+    let mut script = Script::start([accepted(), Reply::Never]).await;
+    let timeout = Duration::from_secs(600);
+    let options = ExecuteOptions::with(|options| options.timeout = Some(timeout));
+    let (began, executing) = (Instant::now(), script.execute(options));
+    for _ in 0..2 {
+        script.request().await;
+    }
+    script.server.shutdown().await;
+    let Err(Error::GivenUp { .. }) = executing.await.unwrap() else { panic!("it is given up") };
+    let range = timeout + Duration::from_secs(5)..timeout + Duration::from_secs(15);
+    assert!(range.contains(&began.elapsed()), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_outcome_of_a_call_whose_time_nobody_said_is_waited_for() {
+    let an_hour_away = (0..60).map(|_| Reply::Unavailable(60));
+    // A proxy that begins to answer in the server's place, before that hour or after it, has a minute for it.
+    let replies = [accepted(), page(404)].into_iter().chain(an_hour_away).chain([page(404), done()]);
+    let script = Script::start(Vec::from_iter(replies)).await;
+    assert!(matches!(script.execute(mine()).await.unwrap(), Ok(ToolResult::Success(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_that_the_server_does_not_answer_is_given_up_after_5_seconds() {
+    let cancelled = || Reply::Json(200, json!({"success": true}));
+    let lost: [(Vec<Reply>, usize); 5] = [
+        (vec![Reply::Never], 1),
+        (vec![accepted(), Reply::Never], 2),
+        (vec![accepted(), Reply::Never, Reply::Unavailable(60)], 2),
+        (vec![accepted(), Reply::Never, cancelled(), Reply::Never], 2),
+        (vec![accepted(), Reply::Never, cancelled(), Reply::Unavailable(60)], 2),
+    ];
+    for (replies, before) in lost {
+        let mut script = Script::start(replies).await;
+        let options = mine();
+        let (cancellation, executing) = (options.cancellation.clone(), script.execute(options));
+        for _ in 0..before {
+            script.request().await;
+        }
+        let began = Instant::now();
+        cancellation.cancel();
+        let Err(Error::GivenUp { after, .. }) = executing.await.unwrap() else { panic!("it is given up") };
+        assert_eq!((after.as_secs(), began.elapsed().as_secs()), (5, 5));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_cancelled_while_the_server_asks_for_time_is_cancelled_at_once() {
+    let success = Reply::Json(200, json!({"success": true}));
+    let mut script = Script::start([Reply::Unavailable(60), success, cancelled()]).await;
+    let options = mine();
+    let (cancellation, executing) = (options.cancellation.clone(), script.execute(options));
+    script.request().await;
+    let began = Instant::now();
+    cancellation.cancel();
+    assert_eq!(script.request().await, CANCEL);
+    assert_eq!(refusal(executing.await.unwrap().unwrap_err())[1], "CANCELLED");
+    assert_eq!(began.elapsed().as_secs(), 0);
 }
 
 #[tokio::test]

@@ -65,6 +65,9 @@ async fn sessions_are_made_listed_read_and_deleted() {
     let create = CreateSession { client_id: Some("laptop".to_owned()), ..CreateSession::default() };
     assert_eq!(serde_json::to_value(one.api.create_session(&create).await.unwrap()).unwrap(), session());
     assert_eq!(one.request().await, r#"POST /session {"clientID":"laptop"}"#);
+    one.api.start_session(create).await.unwrap();
+    let started: Value = serde_json::from_str(one.request().await.strip_prefix("POST /session ").unwrap()).unwrap();
+    assert!(started["id"].as_str().unwrap().starts_with("ses_"), "{started}");
     assert_eq!(one.api.session("ses_1").await.unwrap().title, "Hello");
     assert_eq!(one.request().await, "GET /session/ses_1");
 

@@ -279,6 +279,39 @@ async fn an_expired_call_stops_its_handler() {
 }
 
 #[tokio::test]
+async fn a_result_that_comes_too_late_is_sent_once() {
+    for (refusal, is_cancelled) in [(410, false), (503, false), (410, true)] {
+        let mut stub = Stub::start().await;
+        let (options, mut seen) = observed();
+        let tool = Tool::new("tool", "", |call| async move {
+            if call.request.request_id == "a" {
+                call.cancellation.cancelled().await;
+            }
+            Ok(output("done"))
+        });
+        let _running = run(&stub, Some(tool), options);
+        let connection = stub.connected().await;
+        stub.refuse("result", &[refusal]);
+        let mut short = request("a", "write", 1);
+        short["deadline"] = json!("2026-11-15T12:00:00.900Z");
+        connection.request("e-1", &short);
+        while !matches!(next(&mut seen).await, Status::Started { .. }) {}
+        if is_cancelled {
+            // The server's clock is ahead of what this client knows of it.
+            connection.cancel("e-2", "a");
+        }
+        assert_eq!(next(&mut stub.results).await, success("a", "done"));
+        connection.request("e-3", &request("b", "write", 1));
+        assert_eq!(next(&mut stub.results).await, success("b", "done"));
+        while let status = next(&mut seen).await
+            && !matches!(&status, Status::Finished { request_id, .. } if request_id == "b")
+        {
+            assert!(!matches!(status, Status::Undelivered { .. }), "{status:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_cannot_be_run_is_answered_all_the_same() {
     let mut stub = Stub::start().await;
     let _running = start(

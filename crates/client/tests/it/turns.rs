@@ -7,7 +7,7 @@ mod tools;
 use handback_client::{Api, Error, Turn, TurnEvent};
 use serde_json::{Value, json};
 
-use self::server::{Listener, Server, Taking};
+use self::server::{Listener, Server, Taking, Voice};
 use crate::stub::PATIENCE;
 
 /// What the turn tells next, in one line.
@@ -233,7 +233,7 @@ async fn a_server_that_cannot_say_what_was_missed_is_asked_again() {
     assert_eq!(said.told().await, ["prt_1 one "]);
     said.lose().await;
     said.tell_delta("prt_1", "two ");
-    said.server.world().unavailable = 1;
+    said.server.world().away = [503, 404, 200].into();
     said.find().await;
     // It would stand in the wrong place.
     said.tell_delta("prt_1", "three ");
@@ -279,13 +279,14 @@ async fn a_turn_that_ended_early_is_an_error_with_its_message() {
     assert_eq!(message.text(), "I was about to");
 }
 
+fn ask(id: &str, message: &str) -> Value {
+    json!({"id": id, "type": "client_tool", "permission": "client_tool", "tool": "t", "pattern": "t",
+           "patterns": [], "always": [], "sessionID": "ses_1", "messageID": message, "callID": "c",
+           "clientID": "a", "title": "", "metadata": {"tool": "t", "input": {}}, "time": {"created": 1}, "input": {}})
+}
+
 #[tokio::test]
 async fn asks_are_told_once_and_found_again() {
-    let ask = |id: &str, message: &str| {
-        json!({"id": id, "type": "client_tool", "permission": "client_tool", "tool": "t", "pattern": "t",
-               "patterns": [], "always": [], "sessionID": "ses_1", "messageID": message, "callID": "c",
-               "clientID": "a", "title": "", "metadata": {"tool": "t", "input": {}}, "time": {"created": 1}, "input": {}})
-    };
     let mut said = Said::begin().await;
     said.answer_begins();
     // Of another turn.
@@ -316,6 +317,26 @@ async fn asks_are_told_once_and_found_again() {
         r#"ses_1 answer per_3 {"response":"reject","message":"no"}"#,
     ];
     assert_eq!(said.server.unseen_requests(), expected);
+}
+
+#[tokio::test]
+async fn an_ask_that_an_earlier_try_may_have_answered_is_answered() {
+    let mut said = Said::begin().await;
+    said.answer_begins();
+    said.tell("permission.updated", &ask("per_1", "msg_a"));
+    let Some(Ok(TurnEvent::Ask(asked))) = said.turn.next().await else { panic!("something is asked") };
+    let closed = (404, Voice::Server);
+    for (tries, end) in [
+        (vec![(504, Voice::Proxy), closed], None),
+        (vec![(404, Voice::Proxy), closed], None),
+        (vec![(500, Voice::Server), closed], None),
+        // The server did not take that one, so somebody else has answered.
+        (vec![(429, Voice::Server), closed], Some(404)),
+        (vec![closed], Some(404)),
+    ] {
+        said.server.world().answering = tries.into();
+        assert_eq!(asked.allow().await.err().and_then(|error| error.status()), end);
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ async fn a_deadline_is_counted_on_the_servers_clock() {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_cannot_be_read_or_placed_is_a_day_away() {
-    let far = Some(Instant::now() + LONGEST);
+    let far = Some(Instant::now() + LONGEST_CALL);
     assert_eq!(ServerClock::new(Some(DATE)).deadline(""), far);
     assert_eq!(ServerClock::new(Some(DATE)).deadline("2199-01-01T00:00:00Z"), far);
     assert_eq!(ServerClock::new(None).deadline("2026-11-15T12:00:00Z"), far);

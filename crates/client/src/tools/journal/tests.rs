@@ -1,4 +1,5 @@
 use handback_wire::client_tools::Success;
+use serde_json::json;
 use tempfile::TempDir;
 
 use super::*;
@@ -9,9 +10,23 @@ fn success(output: &str) -> Arc<ToolResult> {
     Arc::new(ToolResult::Success(Success { output: output.to_owned(), ..Success::default() }))
 }
 
+fn call(request_id: &str, effect: Effect) -> ToolRequest {
+    let call = json!({"type": "client-tool-request", "requestID": request_id, "sessionID": "", "messageID": "",
+                      "callID": "", "tool": "client_laptop_tool", "input": {}, "effect": effect});
+    serde_json::from_str(&call.to_string()).unwrap()
+}
+
+fn write(request_id: &str) -> ToolRequest {
+    call(request_id, Effect::Write)
+}
+
 /// One word for what the journal says, so that it can be compared whole.
 async fn begin(journal: &Journal, request_id: &str) -> String {
-    match journal.begin("laptop", request_id, MINUTE).await {
+    begin_call(journal, &write(request_id)).await
+}
+
+async fn begin_call(journal: &Journal, call: &ToolRequest) -> String {
+    match journal.begin("laptop", call, MINUTE).await {
         Beginning::NotKept => "not kept".to_owned(),
         Beginning::First { has_forgotten: false } => "first".to_owned(),
         Beginning::First { has_forgotten: true } => "first, perhaps".to_owned(),
@@ -32,10 +47,10 @@ async fn a_call_is_begun_once_and_its_result_is_found_by_another_process() {
     assert_eq!(begin(&journal, "a").await, "first");
     let other = Journal::directory(directory.path().join("new")).unwrap();
     assert_eq!(begin(&other, "a").await, "begun");
-    journal.record("laptop", "a", &success("done")).await;
+    journal.record("laptop", &write("a"), &success("done")).await;
     assert_eq!(begin(&other, "a").await, "done done");
     // Another client's call of the same id is another call.
-    assert!(matches!(other.begin("desktop", "a", MINUTE).await, Beginning::First { .. }));
+    assert!(matches!(other.begin("desktop", &write("a"), MINUTE).await, Beginning::First { .. }));
 }
 
 #[tokio::test]
@@ -52,7 +67,7 @@ async fn of_a_large_result_only_that_it_was_there_is_kept() {
     let directory = TempDir::new().unwrap();
     let journal = Journal::directory(directory.path()).unwrap();
     begin(&journal, "a").await;
-    journal.record("laptop", "a", &success(&"x".repeat(MAX_RECORD_BYTES))).await;
+    journal.record("laptop", &write("a"), &success(&"x".repeat(MAX_RECORD_BYTES))).await;
     assert_eq!(begin(&journal, "a").await, "done");
 }
 
@@ -89,7 +104,7 @@ async fn what_has_expired_is_cleared_away_and_what_is_not_ours_stays() {
     // The result is kept as long as the call would have been.
     let expires = |id| read(&directory.path().join(name("laptop", id))).unwrap().unwrap().expires;
     let before = expires("soon");
-    journal.record("laptop", "soon", &success("x")).await;
+    journal.record("laptop", &write("soon"), &success("x")).await;
     assert_eq!((expires("soon"), begin(&journal, "soon").await.as_str()), (before, "done x"));
 }
 
@@ -120,4 +135,40 @@ async fn a_journal_that_cannot_be_written_says_so() {
     assert_eq!(begin(&Journal::memory(), "a").await, "not kept");
     fs::write(directory.path().join("file"), "").unwrap();
     assert!(Journal::directory(directory.path().join("file")).is_err());
+}
+
+#[tokio::test]
+async fn only_the_record_of_a_write_has_to_be_on_the_disk() {
+    let directory = TempDir::new().unwrap();
+    let journal = Journal::open(directory.path().to_owned(), |_| Err(io::Error::other("the disk is gone"))).unwrap();
+    for (id, effect) in [("a", Effect::Read), ("b", Effect::Idempotent)] {
+        let call = call(id, effect);
+        assert_eq!(begin_call(&journal, &call).await, "first", "{effect:?}");
+        journal.record("laptop", &call, &success("x")).await;
+        assert_eq!(begin_call(&journal, &call).await, "done x", "{effect:?}");
+    }
+    assert_eq!(begin(&journal, "c").await, "other error");
+}
+
+/// A disk that syncs files, but not directories.
+#[cfg(unix)]
+fn sync_file(file: &File, of_directory: io::ErrorKind) -> io::Result<()> {
+    if file.metadata()?.is_dir() { Err(of_directory.into()) } else { Ok(()) }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_directory_that_cannot_be_synced_is_no_reason_to_refuse_calls() {
+    let disks: [(SyncFile, &str); 4] = [
+        (|file| sync_file(file, io::ErrorKind::InvalidInput), "first"),
+        (|file| sync_file(file, io::ErrorKind::Unsupported), "first"),
+        (|file| sync_file(file, io::ErrorKind::PermissionDenied), "first"),
+        (|file| sync_file(file, io::ErrorKind::StorageFull), "no storage space"),
+    ];
+    for (sync, said) in disks {
+        let directory = TempDir::new().unwrap();
+        let journal = Journal::open(directory.path().to_owned(), sync).unwrap();
+        assert_eq!(begin(&journal, "a").await, said);
+        assert_eq!(Journal::open(directory.path().join("new"), sync).is_ok(), said == "first");
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use handback_client::Transport;
+use handback_client::{Client, ClientOptions, ExecuteOptions, Transport};
 
 use super::*;
 use crate::stub::{cancel_frame, request_frame};
@@ -82,6 +82,22 @@ async fn a_result_does_not_wait_for_the_stream_of_calls() {
     assert_eq!(next(&mut stub.results).await, success("a", "run 1"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_result_is_sent_again_until_just_before_the_deadline() {
+    let mut stub = Stub::start().await;
+    let (options, mut seen) = observed();
+    let _running = run(&stub, Some(echo()), options);
+    let connection = stub.connected().await;
+    stub.refuse("result", &[503; 1000]);
+    let mut short = request("a", "write", 1);
+    short["deadline"] = json!("2026-11-15T12:00:20Z");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    connection.request("e-1", &short);
+    while !matches!(next(&mut seen).await, Status::Undelivered { .. }) {}
+    let left = deadline.checked_duration_since(Instant::now());
+    assert!(left.is_some_and(|left| left < Duration::from_millis(400)), "given up {left:?} before the deadline");
+}
+
 #[tokio::test]
 async fn what_something_on_the_way_says_of_a_result_is_not_final() {
     let mut stub = Stub::start().await;
@@ -147,6 +163,44 @@ async fn a_change_that_waits_is_told_why_the_connection_is_refused() {
     connection.cut();
     running.tools.state().wait_for(|state| matches!(state, State::Retrying)).await.unwrap();
     assert_eq!(running.tools.register(echo()).await.unwrap_err().status(), Some(401));
+}
+
+#[tokio::test]
+async fn a_change_that_something_on_the_way_answers_is_asked_for_again() {
+    let mut stub = Stub::start().await;
+    let running = start(&stub, echo());
+    stub.connected().await;
+    stub.misroute("register", &[404]);
+    running.tools.register(echo()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_that_never_gets_to_the_server_is_an_error_after_a_minute() {
+    let stub = Stub::start().await;
+    let tools = slow_to_return(&stub, Options::default());
+    tools.connect(None).await.unwrap();
+    // The next connection, and with it the next try, comes minutes later.
+    stub.misroute("register", &[405; 2]);
+    assert_eq!(tools.register(echo()).await.unwrap_err().status(), Some(405));
+    // A gateway may let some changes through, and others not.
+    tools.register(echo()).await.unwrap();
+    stub.misroute("unregister", &[405; 2]);
+    assert_eq!(tools.unregister("tool").await.unwrap_err().status(), Some(405));
+    // The minute begins anew when the server was lost in between.
+    stub.refuse("pending", &[503]);
+    stub.misroute("register", &[405; 2]);
+    tools.register(echo()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_was_connected_to_was_there() {
+    let mut stub = Stub::start().await;
+    let client = Client::new(&stub.url, ClientOptions::default()).unwrap();
+    client.tools().connect(None).await.unwrap();
+    let _connection = next(&mut stub.connections).await;
+    // The stub has nothing there, as a proxy without its server.
+    let ended = client.execute("client_laptop_tool", json!({}), ExecuteOptions::default()).await;
+    assert!(matches!(ended, Err(Error::GivenUp { .. })), "{ended:?}");
 }
 
 #[tokio::test]

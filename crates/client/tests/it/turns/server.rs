@@ -36,6 +36,14 @@ pub(super) struct Cut {
     pub(super) calls: bool,
 }
 
+/// Who answers.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Voice {
+    Server,
+    /// Something on the way to it.
+    Proxy,
+}
+
 /// What the server has, as requests show it.
 #[derive(Default)]
 pub(super) struct World {
@@ -44,8 +52,10 @@ pub(super) struct World {
     pub(super) asks: Vec<Value>,
     /// Prompts that are not simply taken, in their order.
     pub(super) taking: VecDeque<Taking>,
-    /// So many times nobody learns whether the session is busy.
-    pub(super) unavailable: u32,
+    /// The statuses with which a proxy answers who asks whether the session is busy.
+    pub(super) away: VecDeque<u16>,
+    /// The statuses with which answers to asks are answered, before those that succeed, and who says it.
+    pub(super) answering: VecDeque<(u16, Voice)>,
     /// So many registrations fail.
     pub(super) unregistered: u32,
     tools: usize,
@@ -209,6 +219,11 @@ fn refusal(status: u16, message: &str) -> Response {
     (StatusCode::from_u16(status).unwrap(), body).into_response()
 }
 
+/// The answer of something on the way.
+fn page(status: u16) -> Response {
+    (StatusCode::from_u16(status).unwrap(), "<html>Welcome!</html>").into_response()
+}
+
 async fn prompt(State(shared): State<Shared>, Path(session): Path<String>, body: String) -> Response {
     let body: Value = serde_json::from_str(&body).unwrap();
     let (id, text) = (body["messageID"].as_str().unwrap().to_owned(), &body["parts"][0]["text"]);
@@ -240,9 +255,8 @@ async fn prompt(State(shared): State<Shared>, Path(session): Path<String>, body:
 
 async fn status(State(shared): State<Shared>) -> Response {
     let mut world = shared.world.lock().unwrap();
-    if world.unavailable > 0 {
-        world.unavailable -= 1;
-        return refusal(503, "not now");
+    if let Some(status) = world.away.pop_front() {
+        return page(status);
     }
     let kind = if world.is_busy { "busy" } else { "idle" };
     json!({"ses_1": {"type": kind}}).to_string().into_response()
@@ -262,11 +276,11 @@ async fn abort(State(shared): State<Shared>, Path(session): Path<String>) -> &'s
     "true"
 }
 
-async fn answer(
-    State(shared): State<Shared>,
-    Path((session, ask)): Path<(String, String)>,
-    body: String,
-) -> &'static str {
+async fn answer(State(shared): State<Shared>, Path((session, ask)): Path<(String, String)>, body: String) -> Response {
     shared.requests.send(format!("{session} answer {ask} {body}")).ok();
-    "true"
+    match shared.world.lock().unwrap().answering.pop_front() {
+        Some((status, Voice::Server)) => refusal(status, "not now"),
+        Some((status, Voice::Proxy)) => page(status),
+        None => "true".into_response(),
+    }
 }
