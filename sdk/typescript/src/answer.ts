@@ -19,17 +19,54 @@ export async function readText(response: Response): Promise<string | undefined> 
   }
 }
 
-/** `{error, code, details}` of the client-tools API, or `{name, data: {message}}` of the session API. */
-export function parseFailure(text: string): { message?: string; code?: string; details?: unknown } {
+/** Whether an answer is an object with a text of this name. */
+export function hasText(name: string): (answer: unknown) => boolean {
+  return (answer) => typeof field(answer, name) === "string";
+}
+
+/** Whether an answer is an object with a `true` of this name. */
+export function hasTrue(name: string): (answer: unknown) => boolean {
+  return (answer) => field(answer, name) === true;
+}
+
+function field(answer: unknown, name: string): unknown {
+  return (answer as Record<string, unknown> | null | undefined)?.[name];
+}
+
+/** What a failure says of itself. */
+export interface Failure {
+  message?: string;
+  code?: string;
+  details?: unknown;
+  /** Whether it has one of the shapes in which Handback refuses. */
+  isOurs: boolean;
+}
+
+/** What the body of a failure says, in any of the shapes of Handback. */
+export function parseFailure(text: string): Failure {
   let body: unknown;
   try {
     body = JSON.parse(text);
   } catch {
     // A proxy's page, for example: the status says it.
-    return {};
   }
-  if (typeof body !== "object" || body === null) return {};
-  const { error, code, details, name, data } = body as Record<string, unknown>;
+  if (typeof body !== "object" || body === null) return { isOurs: false };
+  return { ...saidIn(body as Record<string, unknown>), isOurs: isOurs(body as Record<string, unknown>) };
+}
+
+/**
+ * `{error, code}` of the client-tools API, `{name, data}` of the session API, `{ok: false}` of the acks, `{detail}` of
+ * the rooms. Others say `{error}` or `{message}`, too.
+ */
+function isOurs({ error, code, name, data, ok, detail }: Record<string, unknown>): boolean {
+  const hasCode = typeof error === "string" && typeof code === "string";
+  const hasName = typeof name === "string" && typeof data === "object";
+  return hasCode || hasName || ok === false || typeof detail === "string";
+}
+
+/** `{error, code, details}` of the client-tools API, or `{name, data: {message}}` of the session API. */
+function saidIn(body: Record<string, unknown>): Omit<Failure, "isOurs"> {
+  const { error, code, details, name, data } = body;
   if (typeof error === "string") {
     return { message: error, ...(typeof code === "string" && { code }), ...(details !== undefined && { details }) };
   }

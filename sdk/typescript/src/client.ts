@@ -1,5 +1,6 @@
 // A client of a server: its tools, and its sessions.
 
+import { hasText } from "./answer.js";
 import { defaultClientID, randomHex } from "./client-id.js";
 import { HandbackError } from "./error.js";
 import { type ExecuteOptions, Execution } from "./execute.js";
@@ -8,7 +9,7 @@ import { type ModelName, parseModel, SessionHandle } from "./session.js";
 import { SessionFeeds } from "./session-feeds.js";
 import type { ClientToolsManager } from "./tools/manager.js";
 import type { ClientToolsOptions } from "./tools/options.js";
-import { isLost, persist } from "./tools/retry.js";
+import { countdown, isLost, persist } from "./tools/retry.js";
 import { after, follow } from "./tools/time.js";
 import type { TurnTools } from "./turn.js";
 import { unlessAborted } from "./waiting.js";
@@ -117,17 +118,17 @@ export class HandbackClient {
   };
 
   async #open({ tools, sessionID, model, ...said }: StartSessionOptions, signal: AbortSignal): Promise<Session> {
-    const began = performance.now();
-    const remaining = () => PATIENCE - (performance.now() - began);
+    const remaining = countdown(PATIENCE);
     const insist = (attempt: () => Promise<Session>) => persist(attempt, { signal, remaining, mayPass: isLost });
-    if (sessionID !== undefined) return insist(() => this.http.request("GET", ["session", sessionID]));
+    const isAnswer = hasText("id");
+    if (sessionID !== undefined) return insist(() => this.http.request("GET", ["session", sessionID], { isAnswer }));
     const request: CreateSession = {
       // With an id, so that a request whose answer was lost makes no second session.
       id: `ses_${randomHex(16)}`,
       clientID: this.clientID,
       ...(model !== undefined && { model: parseModel(model) }),
     };
-    return insist(() => this.http.request("POST", ["session"], { body: { ...said, ...request } }));
+    return insist(() => this.http.request("POST", ["session"], { body: { ...said, ...request }, isAnswer }));
   }
 
   async #connectTools(session: Session): Promise<void> {

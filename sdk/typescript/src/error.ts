@@ -17,6 +17,7 @@ export interface FailureFacts {
   code?: string | undefined;
   retryAfter?: number | undefined;
   details?: unknown;
+  isProxyAnswer?: boolean | undefined;
   cause?: unknown;
 }
 
@@ -32,6 +33,11 @@ export class HandbackError extends Error {
   readonly retryAfter: number | undefined;
   /** What the server says beyond the message. */
   readonly details: unknown;
+  /**
+   * Whether something in between has answered, where a server had answered before: a proxy, say, whose server is being
+   * restarted. Then even a page or a 404 passes.
+   */
+  readonly isProxyAnswer: boolean;
 
   constructor(kind: FailureKind, message: string, facts: FailureFacts = {}) {
     super(message, facts.cause === undefined ? undefined : { cause: facts.cause });
@@ -40,10 +46,12 @@ export class HandbackError extends Error {
     this.code = facts.code;
     this.retryAfter = facts.retryAfter;
     this.details = facts.details;
+    this.isProxyAnswer = facts.isProxyAnswer ?? false;
   }
 
   /** Whether the same request may succeed later. */
   get transient(): boolean {
+    if (this.isProxyAnswer) return true;
     const status = this.status ?? 0;
     // 507: a quota is used up, and stays so until something is deleted.
     if (this.kind === "refused") return [408, 425, 429].includes(status) || (status >= 500 && status !== 507);

@@ -1,7 +1,7 @@
 // Requests to the server's HTTP API.
 
 import { MAX_ANSWER, parseFailure, readText } from "./answer.js";
-import { HandbackError, rootCause } from "./error.js";
+import { type FailureFacts, HandbackError, rootCause } from "./error.js";
 import { after } from "./tools/time.js";
 import { unlessAborted } from "./waiting.js";
 
@@ -12,6 +12,9 @@ const ANSWER_TIMEOUT = 30_000;
 
 /** Failures of `fetch` in Node after the connection was there: the request may have taken effect. */
 const BROKEN = new Set(["ECONNRESET", "EPIPE", "UND_ERR_SOCKET", "UND_ERR_HEADERS_TIMEOUT", "UND_ERR_BODY_TIMEOUT"]);
+
+/** Refusals that mean the request itself or its credentials, whoever refuses: the same is refused again. */
+const FINAL = new Set([400, 401, 403, 413]);
 
 /**
  * An application key or a client token, or how to get one: a function is asked for every request, so that it may renew it.
@@ -35,6 +38,8 @@ export interface RequestOptions {
   headers?: Record<string, string> | undefined;
   /** Sent as JSON. */
   body?: unknown;
+  /** Whether an answer is one of Handback's: something in between may say 200 as well. By default, all JSON is. */
+  isAnswer?: ((answer: unknown) => boolean) | undefined;
   /** How long the answer may take, in ms; 30 s by default. */
   timeout?: number | undefined;
   /** Gives the request up; it rejects with the signal's reason. */
@@ -47,6 +52,8 @@ export class Http {
   readonly baseUrl: string;
   readonly #token: Token | undefined;
   readonly #fetch: typeof globalThis.fetch;
+  /** Whether a Handback server has answered here. What answers otherwise since then is in between. */
+  #wasThere = false;
 
   constructor(options: HttpOptions) {
     this.baseUrl = parseBaseUrl(options.baseUrl);
@@ -63,13 +70,11 @@ export class Http {
       const text = await readText(response).catch((error: unknown) => {
         throw this.#failed(error, limit);
       });
-      if (text === undefined) throw this.#unexpected(`it is larger than ${MAX_ANSWER} characters`);
-      if (text === "") return undefined as T;
-      try {
-        return JSON.parse(text) as T;
-      } catch (error) {
-        throw this.#unexpected(rootCause(error));
-      }
+      if (text === undefined) throw this.#unexpected(`it is larger than ${MAX_ANSWER} characters`, {});
+      const answer = text === "" ? undefined : this.#parse(text);
+      if (options.isAnswer?.(answer) === false) throw this.#unexpected("it is not what was asked for");
+      this.#wasThere ||= text !== "";
+      return answer as T;
     } finally {
       limit.lift();
     }
@@ -90,6 +95,7 @@ export class Http {
         throw this.#unexpected(`"${kind}" is not an event stream`);
       }
       limit.liftTime();
+      this.#wasThere = true;
       return response;
     } catch (error) {
       limit.lift();
@@ -182,13 +188,13 @@ export class Http {
       // Nobody reads it, and its connection is free again; one that is lost already is, too.
       await response.body?.cancel().catch(() => undefined);
       const target = response.headers.get("location") ?? "another place";
-      return new HandbackError("refused", `${request} redirects to ${target}: set the baseUrl to where the server is`, {
-        status,
-      });
+      const message = `${request} redirects to ${target}: set the baseUrl to where the server is`;
+      return new HandbackError("refused", message, { status, isProxyAnswer: this.#wasThere });
     }
     // What cannot be read to its end says less than the status.
     const text = await readText(response).catch(() => undefined);
     const body = parseFailure(text ?? "");
+    this.#wasThere ||= body.isOurs;
     const said = body.message ?? `the answer was ${status} ${response.statusText}`.trimEnd();
     const advice = status === 401 ? "; pass an application key or a client token as `token`" : "";
     const seconds = Number(response.headers.get("retry-after") ?? Number.NaN);
@@ -196,12 +202,22 @@ export class Http {
       status,
       code: body.code,
       details: body.details,
+      isProxyAnswer: this.#wasThere && !body.isOurs && !FINAL.has(status),
       retryAfter: Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined,
     });
   }
 
-  #unexpected(reason: string): HandbackError {
-    return new HandbackError("unexpected", `the answer from ${this.baseUrl} is not one of a Handback server: ${reason}`);
+  #parse(text: string): unknown {
+    try {
+      return JSON.parse(text);
+    } catch (error) {
+      throw this.#unexpected(rootCause(error));
+    }
+  }
+
+  #unexpected(reason: string, facts: FailureFacts = { isProxyAnswer: this.#wasThere }): HandbackError {
+    const message = `the answer from ${this.baseUrl} is not one of a Handback server: ${reason}`;
+    return new HandbackError("unexpected", message, facts);
   }
 }
 

@@ -182,7 +182,7 @@ async function decide(ask: Ask, onPermission: NonNullable<PromptOptions["onPermi
     await ask.reply(reply, options);
   } catch (error) {
     // Somebody else was quicker, or its time was over.
-    if (!(error instanceof HandbackError) || error.status !== 404) throw error;
+    if (!(error instanceof HandbackError) || error.status !== 404 || error.isProxyAnswer) throw error;
   }
 }
 

@@ -3,19 +3,21 @@
 // The events tell what happens; whether the turn is over, and what the answer is, is read from the server itself. So it
 // does not matter which events were missed while a connection was lost.
 
+import { hasText } from "./answer.js";
+import { Backoff } from "./backoff.js";
 import { HandbackError } from "./error.js";
 import type { Notice } from "./feed.js";
 import type { Http } from "./http.js";
 import { type Answer, type ReplyOptions, TurnFailed, type TurnNews } from "./news.js";
 import type { SessionFeeds } from "./session-feeds.js";
-import { persist } from "./tools/retry.js";
+import { countdown, delayAfter, persist } from "./tools/retry.js";
 import { Transcript } from "./transcript.js";
 import { Bell, unlessAborted } from "./waiting.js";
 import type { Event, MessageWithParts, Permission, PermissionResponse, Prompt, Reply, Status } from "./wire.js";
 
 /** When nothing was heard for this long, the server is asked whether the turn is still under way; in ms. */
 const QUIET = 15_000;
-/** After a look that failed, another one comes this soon; in ms. */
+/** After a look that failed or showed no end, another one comes this soon; in ms. */
 const LOOK_AGAIN = 1_000;
 /** How long an abort waits for the server before it leaves the turn to itself; in ms. */
 const STOP_TIMEOUT = 5_000;
@@ -63,8 +65,12 @@ export class Turn {
   #isConnected = false;
   #missedEvents = false;
   #mustLook = false;
+  /** Until then the server is left alone, as it could not be read. */
+  #restsUntil = 0;
+  readonly #lookAgain = new Backoff(LOOK_AGAIN, LOOK_AGAIN);
   /** Since when the session is idle although the turn has not ended. */
   #stoppedAt: number | undefined;
+  /** Since when there are no events, or the server cannot be read, and what failed last. */
   #lost: { since: number; error: HandbackError } | undefined;
   #failure: { error: unknown } | undefined;
 
@@ -102,33 +108,47 @@ export class Turn {
         this.#saying = this.#say();
         await this.#saying;
       }
-      const answer = this.#mustLook && this.#saying ? await this.#look() : undefined;
+      // The last look comes when the patience is over.
+      const isDue = this.#mustLook && performance.now() >= this.#restsUntil;
+      const answer = this.#saying && (isDue || this.#left() <= 0) ? await this.#look() : undefined;
       if (answer) return answer;
-      if (this.#lost && performance.now() - this.#lost.since >= this.#settings.patience) {
+      if (this.#lost && this.#left() <= 0) {
         const waited = Math.round(this.#settings.patience / 1000);
         const message = `${this.#lost.error.message}; given up after ${waited} s, the turn may go on without this client`;
         throw new HandbackError("interrupted", message, { cause: this.#lost.error });
       }
-      const longest = this.#mustLook ? LOOK_AGAIN : this.#lost ? Math.min(QUIET, this.#settings.patience) : QUIET;
-      const rang = await this.#bell.wait(longest);
+      const isSoon = this.#mustLook && this.#saying;
+      const longest = isSoon ? Math.max(this.#restsUntil - performance.now(), LOOK_AGAIN) : QUIET;
+      const rang = await this.#bell.wait(Math.min(longest, this.#left()));
       if (!rang) this.#mustLook = true;
     }
+  }
+
+  /** How much longer a lost server is waited for, in ms. */
+  #left(): number {
+    return this.#lost ? this.#lost.since + this.#settings.patience - performance.now() : Number.POSITIVE_INFINITY;
+  }
+
+  #lose(error: HandbackError): void {
+    this.#lost = { since: this.#lost?.since ?? performance.now(), error };
   }
 
   #hear(notice: Notice): void {
     switch (notice.type) {
       case "connected":
         // On the first connection nothing was missed: nothing was said yet.
-        this.#missedEvents ||= this.#lost !== undefined && this.#saying !== undefined;
+        this.#missedEvents ||= this.#saying !== undefined;
         this.#mustLook ||= this.#missedEvents;
+        this.#restsUntil = 0;
         this.#isConnected = true;
-        this.#lost = undefined;
+        // Only what can be read shows that a server is there.
+        if (!this.#saying) this.#lost = undefined;
         break;
       case "lost":
         this.#isConnected = false;
         this.#isServerInDoubt = true;
         this.#transcript.loseTrack();
-        this.#lost ??= { since: performance.now(), error: notice.error };
+        this.#lose(notice.error);
         break;
       case "failed":
         this.#failure = { error: notice.error };
@@ -186,7 +206,7 @@ export class Turn {
       const connection = tools.connection();
       const body = { ...prompt, ...(connection !== undefined && { connection }) };
       try {
-        await http.request("POST", ["session", sessionID, "prompt_async"], { body });
+        await http.request("POST", ["session", sessionID, "prompt_async"], { body, isAnswer: isNothing });
       } catch (error) {
         this.#isServerInDoubt = true;
         if (!(error instanceof HandbackError) || error.status !== 409) throw error;
@@ -200,22 +220,18 @@ export class Turn {
   }
 
   async #isSaid(): Promise<boolean> {
-    const messages = await unlessLost(this.#messages());
-    return messages?.some(({ info }) => info.id === this.#settings.prompt.messageID) ?? false;
+    const messages = await this.#messages();
+    return messages.some(({ info }) => info.id === this.#settings.prompt.messageID);
   }
 
   /** Reads and tells what the session has; gives the answer if the turn is over. */
   async #look(): Promise<Answer | undefined> {
     this.#mustLook = false;
-    const { http, sessionID, tell } = this.#settings;
-    // In this order: of a session that is idle, the messages are complete.
-    const status = await unlessLost(http.request<Record<string, Status>>("GET", ["session", "status"]));
-    const messages = status && (await unlessLost(this.#messages()));
-    const asks = this.#missedEvents ? await unlessLost(http.request<Permission[]>("GET", ["permission"])) : [];
-    if (!status || !messages || !asks) {
-      this.#mustLook = true;
-      return undefined;
-    }
+    const { sessionID, tell } = this.#settings;
+    const read = await this.#read().catch((error: unknown) => this.#missLook(error));
+    if (!read) return undefined;
+    const { status, messages, asks } = read;
+    this.#lost = undefined;
     this.#missedEvents = false;
     this.#transcript.read(messages).forEach(tell);
     asks.forEach((ask) => this.#ask(ask));
@@ -234,9 +250,28 @@ export class Turn {
     throw new TurnFailed(toAnswer(last));
   }
 
+  /** Reads what the session has. In this order: of a session that is idle, the messages are complete. */
+  async #read(): Promise<{ status: Record<string, Status>; messages: MessageWithParts[]; asks: Permission[] }> {
+    const { http } = this.#settings;
+    const status = await http.request<Record<string, Status>>("GET", ["session", "status"], { isAnswer: isStatuses });
+    const messages = await this.#messages();
+    const options = { isAnswer: Array.isArray };
+    const asks = this.#missedEvents ? await http.request<Permission[]>("GET", ["permission"], options) : [];
+    return { status, messages, asks };
+  }
+
+  /** The server could not be read, and may be later. */
+  #missLook(error: unknown): undefined {
+    if (!(error instanceof HandbackError) || !error.transient) throw error;
+    this.#lose(error);
+    this.#mustLook = true;
+    this.#restsUntil = performance.now() + delayAfter(error, this.#lookAgain);
+  }
+
   #messages(): Promise<MessageWithParts[]> {
     const { http, sessionID } = this.#settings;
-    return http.request("GET", ["session", sessionID, "message"], { query: { limit: NEWEST_MESSAGES } });
+    const options = { query: { limit: NEWEST_MESSAGES }, isAnswer: Array.isArray };
+    return http.request("GET", ["session", sessionID, "message"], options);
   }
 
   #ask(permission: Permission): void {
@@ -251,10 +286,10 @@ export class Turn {
     let mayBeTaken = false;
     await this.#persist(async () => {
       try {
-        await http.request("POST", ["session", sessionID, "permissions", permissionID], { body });
+        await http.request("POST", ["session", sessionID, "permissions", permissionID], { body, isAnswer: isTrue });
       } catch (error) {
         if (!(error instanceof HandbackError)) throw error;
-        if (!mayBeTaken || error.status !== 404) {
+        if (!mayBeTaken || error.status !== 404 || error.isProxyAnswer) {
           mayBeTaken = true;
           throw error;
         }
@@ -264,8 +299,7 @@ export class Turn {
 
   /** Does something until it is done, as long as the turn is under way and the patience lasts. */
   #persist(attempt: () => Promise<void>): Promise<void> {
-    const began = performance.now();
-    const remaining = () => this.#settings.patience - (performance.now() - began);
+    const remaining = countdown(this.#settings.patience);
     return persist(attempt, { signal: this.#ended.signal, remaining, mayPass: isTransient });
   }
 
@@ -274,13 +308,14 @@ export class Turn {
     if (!this.#saying || !this.#mayBeSaid) return;
     const { http, sessionID } = this.#settings;
     const limit = new AbortController();
+    const remaining = countdown(STOP_TIMEOUT);
     const timer = setTimeout(() => limit.abort(), STOP_TIMEOUT);
     try {
       // An abort that overtakes what was said would stop nothing.
       await unlessAborted(this.#saying.catch(() => undefined), limit.signal);
       const abort = () => http.request("POST", ["session", sessionID, "abort"], { signal: limit.signal });
       // A server that is being restarted goes on with the turn.
-      await persist(abort, { signal: limit.signal, mayPass: isTransient });
+      await persist(abort, { signal: limit.signal, remaining, mayPass: isTransient });
     } catch {
       // Whoever fired the signal does not wait for the turn any more, and cannot do more about it than was tried.
     } finally {
@@ -299,14 +334,19 @@ function isLast({ info, parts }: MessageWithParts): boolean {
   return info.error != null || !parts.some((part) => part.type === "tool");
 }
 
-/** What the server answered; nothing if it could not, and may later. */
-async function unlessLost<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer;
-  } catch (error) {
-    if (isTransient(error)) return undefined;
-    throw error;
-  }
+/** Whether the server has taken a prompt: it says no more than that. */
+function isNothing(answer: unknown): boolean {
+  return answer === undefined;
+}
+
+/** Whether the server has taken the answer to an ask. */
+function isTrue(answer: unknown): boolean {
+  return answer === true;
+}
+
+/** Whether an answer is the statuses of sessions, by their ids. */
+function isStatuses(answer: unknown): boolean {
+  return typeof answer === "object" && answer !== null && Object.values(answer).every(hasText("type"));
 }
 
 function isTransient(error: unknown): boolean {

@@ -511,7 +511,10 @@ export interface components {
             } | null;
             /** @description The message that the call belongs to. */
             messageID?: string | null;
-            /** @description An id for the call; created by the server when absent. */
+            /**
+             * @description The call's id, created by the server when absent. It makes the call safe to repeat: the same id with the same tool and
+             *     input is the same call, and gets its outcome.
+             */
             requestID?: string | null;
             /** @description The session that the call belongs to. */
             sessionID?: string | null;

@@ -1,7 +1,6 @@
 // The requests of a page that executes a call: the claim before, what it needs to know of the call, and the ack after.
 
-import { readText } from "../answer.js";
-import { HandbackError } from "../error.js";
+import { hasText, hasTrue, readText } from "../answer.js";
 import { Http, type HttpOptions } from "../http.js";
 import { ServerClock } from "../tools/time.js";
 import type { FrontendOutcome } from "./state.js";
@@ -64,17 +63,12 @@ export class Acks {
 
   /** Reads a call, with all of its input. Rejects with a `HandbackError`. */
   async read(toolCallId: string, attempt: Attempt): Promise<CallFacts> {
-    const http = this.#connect();
-    const call = await http.request<Partial<CallFacts> | null | undefined>("GET", ["client-tools", "calls", toolCallId], attempt);
-    if (typeof call?.deadline !== "string") throw unexpected(http);
-    return call as CallFacts;
+    const options = { ...attempt, isAnswer: hasText("deadline") };
+    return this.#connect().request("GET", ["client-tools", "calls", toolCallId], options);
   }
 
   async #post(path: string, body: unknown, attempt: Attempt): Promise<void> {
-    const http = this.#connect();
-    const options = { body, ...attempt };
-    const answer = await http.request<{ ok?: unknown } | null | undefined>("POST", ["api", "tools", path], options);
-    if (answer?.ok !== true) throw unexpected(http);
+    await this.#connect().request("POST", ["api", "tools", path], { body, ...attempt, isAnswer: hasTrue("ok") });
   }
 
   #connect(): Http {
@@ -109,10 +103,6 @@ export class Acks {
     this.clock ??= new ServerClock();
     this.clock.read(date);
   }
-}
-
-function unexpected({ baseUrl }: Http): HandbackError {
-  return new HandbackError("unexpected", `the answer from ${baseUrl} is not one of a Handback server`);
 }
 
 /** A refusal says `{ok, reason, error?}`; this is the same as `Http` reads it, with the reason as the code. */

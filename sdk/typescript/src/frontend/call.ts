@@ -292,7 +292,7 @@ function withoutErrorText({ errorText: _, ...state }: FrontendCallState): Fronte
 
 /** What a claim that failed says of the call. */
 function phaseAfter(error: unknown): FrontendCallPhase {
-  if (!(error instanceof HandbackError)) return "failed";
+  if (!(error instanceof HandbackError) || error.isProxyAnswer) return "failed";
   if (error.status === 404) return "unknown";
   if (error.status === 410) return "expired";
   if (error.status !== 409) return "failed";

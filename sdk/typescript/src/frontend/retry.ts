@@ -2,6 +2,7 @@
 
 import { Backoff } from "../backoff.js";
 import { HandbackError } from "../error.js";
+import { delayAfter } from "../tools/retry.js";
 import { type Deadline, pause } from "../tools/time.js";
 import type { Attempt } from "./acks.js";
 
@@ -37,10 +38,8 @@ export async function persist<T>({ send, onFailure, deadline, signal }: Request<
       if (signal.aborted || !mayPass(error)) throw error;
       onFailure(error);
       const remaining = deadline.remaining();
-      // The last seconds are not waited away, unless the server asks for that.
-      const delay = Math.max(Math.min(backoff.next(), remaining / 2), error.retryAfter ?? 0);
-      if (remaining < TOO_CLOSE || delay >= remaining) throw error;
-      await pause(delay, signal);
+      if (remaining < TOO_CLOSE) throw error;
+      await pause(delayAfter(error, backoff, remaining), signal);
       signal.throwIfAborted();
     }
   }
@@ -49,6 +48,6 @@ export async function persist<T>({ send, onFailure, deadline, signal }: Request<
 /** Whether the same may be taken later: the network failed, or the server, or something else answers in its place. */
 function mayPass(error: unknown): error is HandbackError {
   if (!(error instanceof HandbackError)) return false;
-  if (error.kind === "refused") return error.status === 429 || (error.status ?? 0) >= 500;
+  if (error.kind === "refused") return error.isProxyAnswer || error.status === 429 || (error.status ?? 0) >= 500;
   return error.kind === "unreachable" || error.kind === "interrupted" || error.kind === "unexpected";
 }

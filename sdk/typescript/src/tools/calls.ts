@@ -6,7 +6,7 @@ import type { CallEvent, CallNews } from "./events.js";
 import type { Entry, Journal } from "./journal/journal.js";
 import { failure, messageOf, resultOf, type ToolResult } from "./result.js";
 import { persist } from "./retry.js";
-import { aborted, after, type Deadline, pause, type ServerClock } from "./time.js";
+import { aborted, after, CLOCK_RESOLUTION, type Deadline, pause, type ServerClock } from "./time.js";
 import type { Tool, ToolCall } from "./tool.js";
 
 export type ToolRequest = components["schemas"]["ToolRequest"];
@@ -17,7 +17,7 @@ const MAX_CALLS = 1024;
 const MAX_REFUSED = 1024;
 /** How long a handler has to end once its call is over, in ms. Then nobody waits for it any more. */
 const CLEANUP = 5000;
-/** How long the one try to deliver a result may take that is made in any case, in ms. */
+/** How long the one try to deliver a result may take that is made in any case, and that of a late one; in ms. */
 const LAST_TRY = 5000;
 
 /** What the calls need from the client. */
@@ -148,33 +148,50 @@ export class Calls {
   async #run(call: Call, tool: Tool, entry: Entry | undefined): Promise<ToolResult | undefined> {
     this.#tell(call, { type: "started" });
     const began = performance.now();
-    const result = await this.#settle(call, tool);
+    const handled = this.#handle(call, tool);
+    const result = await this.#settle(call, handled);
     if (result) {
       // What cannot be written down is delivered all the same; should it come again, it is not run again.
       await entry?.finish(result).catch((error: unknown) => console.warn("handback: a result cannot be kept:", error));
     } else {
       this.#end(call, call.handler.signal.reason as DOMException);
     }
-    if (!result || call.over.signal.aborted) return undefined;
+    if (!result || call.over.signal.aborted) {
+      void handled.then((late) => this.#sendLate(call, late));
+      return undefined;
+    }
     const elapsed = performance.now() - began;
     this.#tell(call, { type: "finished", elapsed, ...(result.status === "error" && { error: result.error }) });
     return result;
   }
 
-  /** What becomes of the handler; `undefined` if it does not end although it was told to. */
-  async #settle(call: Call, tool: Tool): Promise<ToolResult | undefined> {
+  /** Runs the handler; gives what becomes of it. */
+  #handle(call: Call, tool: Tool): Promise<ToolResult> {
     const { signal } = call.handler;
-    const settled = new AbortController();
-    const abandoned = aborted(signal, settled.signal).then(() => pause(CLEANUP, settled.signal));
     const { tool: id, requestID, sessionID, messageID, callID, attempt = 1, input } = call.request;
     const deadline = call.deadline.date;
     const toolCall: ToolCall = { tool: id, requestID, sessionID, messageID, callID, attempt, deadline, signal };
-    const handled = tool.run(input, toolCall).then(resultOf, (thrown: unknown) => failure(messageOf(thrown)));
+    return tool.run(input, toolCall).then(resultOf, (thrown: unknown) => failure(messageOf(thrown)));
+  }
+
+  /** What becomes of the handler; `undefined` if it does not end although it was told to. */
+  async #settle(call: Call, handled: Promise<ToolResult>): Promise<ToolResult | undefined> {
+    const settled = new AbortController();
+    const abandoned = aborted(call.handler.signal, settled.signal).then(() => pause(CLEANUP, settled.signal));
     try {
       return (await Promise.race([handled, abandoned])) ?? undefined;
     } finally {
       settled.abort();
     }
+  }
+
+  /** Sends once what a handler gave after the deadline: the server refuses it, and keeps it for people to see. */
+  async #sendLate({ request, deadline }: Call, result: ToolResult): Promise<void> {
+    if (this.#isStopping || deadline.remaining() > CLOCK_RESOLUTION) return;
+    const limit = new AbortController();
+    const callOff = after(LAST_TRY, () => limit.abort());
+    await this.#around.send(request.requestID, result, limit.signal).catch(() => undefined);
+    callOff();
   }
 
   /** Sends a result until the server has taken or refused it, at most until the deadline. */

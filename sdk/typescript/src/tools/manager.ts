@@ -189,11 +189,11 @@ export class ClientToolsManager {
     };
   }
 
-  /** Whether the same may succeed later, if only with another token, or when the server itself answers there again. */
+  /** Whether the same may succeed later, if only with another token. */
   #mayPass(error: unknown): boolean {
     if (!(error instanceof HandbackError)) return false;
     if (error.status === 401) return this.#credentials.isRenewable;
-    return error.transient || error.kind === "unexpected";
+    return error.transient;
   }
 }
 

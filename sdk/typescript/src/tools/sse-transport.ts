@@ -1,5 +1,6 @@
 // Calls come as server-sent events, results go as requests of their own.
 
+import { hasTrue } from "../answer.js";
 import { HandbackError, type Http } from "../http.js";
 import { readEvents } from "../sse.js";
 import type { ToolResult } from "./result.js";
@@ -61,5 +62,6 @@ export async function sendByHttp(
   result: ToolResult,
   signal: AbortSignal,
 ): Promise<void> {
-  await http.request("POST", ["client-tools", "result"], { body: { requestID, result }, signal });
+  const options = { body: { requestID, result }, signal, isAnswer: hasTrue("success") };
+  await http.request("POST", ["client-tools", "result"], options);
 }

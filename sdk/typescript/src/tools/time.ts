@@ -2,10 +2,12 @@
 
 /** What a timer can hold; a longer time is waited for in pieces. */
 const LONGEST_TIMER = 2 ** 31 - 1;
-/** The longest that Handback lets a call take by default, for a deadline that cannot be read or placed. */
+/** The longest that Handback lets a call take by default, for a deadline that is not known or cannot be read or placed. */
 export const LONGEST_CALL = 24 * 60 * 60 * 1000;
 /** The last moment that a `Date` can show. */
 const LAST_DATE = 8.64e15;
+/** How much later than the server a deadline is seen here, at most: its clock is read in whole seconds; in ms. */
+export const CLOCK_RESOLUTION = 1000;
 /** How far off a clock may be that was not compared with the server's. */
 const SKEW = 5 * 60 * 1000;
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { hasText } from "../../src/answer.js";
 import { HandbackError, Http } from "../../src/http.js";
 import { lineOf, nowhere, script } from "./scripted.js";
 
@@ -70,6 +71,62 @@ test("failures are told as the server tells them", async (test) => {
   const odd = await failure(http.request("GET", ["odd"]));
   assert.equal(odd.kind, "unexpected");
   assert.match(odd.message, /^the answer from \S+ is not one of a Handback server: /);
+});
+
+test("what answers in place of a server that was there passes, and what the server itself refuses does not", async (test) => {
+  const page = "<h1>Come back later</h1>";
+  const answers: Record<string, [number, string]> = {
+    fine: [200, "{}"],
+    page: [200, page],
+    moved: [302, ""],
+    gone: [404, page],
+    "no route": [404, '{"message":"no Route matched"}'],
+    spring: [404, '{"status":404,"error":"Not Found","path":"/spring"}'],
+    "not allowed": [405, ""],
+    // These mean the request, whoever says them.
+    "bad request": [400, page],
+    unauthorized: [401, page],
+    forbidden: [403, page],
+    "too large": [413, page],
+    coded: [404, '{"error":"there is no such path","code":"NOT_FOUND"}'],
+    session: [404, '{"name":"NotFoundError","data":{"message":"there is no session"}}'],
+    ack: [410, '{"ok":false,"reason":"expired"}'],
+    room: [404, '{"detail":"there is no room"}'],
+    quota: [507, '{"error":"no room","code":"INSUFFICIENT_STORAGE"}'],
+  };
+  const url = await script(test, (request, response) => {
+    const [status, body] = answers[decodeURIComponent(request.url ?? "").slice(1)] ?? [500, ""];
+    response.writeHead(status, { "content-type": "text/html" }).end(body);
+  });
+  const passing = async (http: Http) => {
+    const passes = async (name: string) => (await failure(http.request("GET", [name]))).transient;
+    const names = [];
+    for (const name of Object.keys(answers).slice(1)) if (await passes(name)) names.push(name);
+    return names;
+  };
+  const [none, known] = [new Http({ baseUrl: url }), new Http({ baseUrl: url })];
+  for (const name of ["page", "moved", "gone"]) assert.equal((await failure(none.request("GET", [name]))).transient, false, name);
+  await known.request("GET", ["fine"]);
+  assert.deepEqual(await passing(known), ["page", "moved", "gone", "no route", "spring", "not allowed"]);
+  assert.equal((await failure(known.open(["page"]))).transient, true);
+  // A refusal of its own shows that a server is there, too.
+  await failure(none.request("GET", ["coded"]));
+  assert.equal((await failure(none.request("GET", ["gone"]))).transient, true);
+});
+
+test("JSON that is not the answer shows no server, and passes where one was there", async (test) => {
+  const url = await script(test, (request, response) => {
+    const answers: Record<string, string> = { "/fine": '{"id":"a"}', "/other": '{"status":"maintenance"}', "/null": "null" };
+    response.end(answers[request.url ?? ""]);
+  });
+  const http = new Http({ baseUrl: url });
+  const get = (path: string) => http.request("GET", [path], { isAnswer: hasText("id") });
+  const others = () => Promise.all(["other", "null", "empty"].map((path) => failure(get(path))));
+  const message = `the answer from ${url} is not one of a Handback server: it is not what was asked for`;
+  const unexpected = { ...NOTHING, kind: "unexpected", message };
+  assert.deepEqual(await others(), Array(3).fill({ ...unexpected, transient: false }));
+  assert.deepEqual(await get("fine"), { id: "a" });
+  assert.deepEqual(await others(), Array(3).fill({ ...unexpected, transient: true }));
 });
 
 test("a redirect is not followed", async (test) => {

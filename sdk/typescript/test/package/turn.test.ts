@@ -4,7 +4,9 @@ import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 
 import { HandbackError, TurnFailed } from "../../src/node.js";
+import { FakeTime, settle } from "../support/fake-time.js";
 import { test, within } from "../support/patience.js";
+import { MAINTENANCE } from "../support/scripted.js";
 import { type Step, World } from "./world.js";
 
 /** A message of an answer can stand so. The first three are an end of the turn. */
@@ -173,3 +175,155 @@ test("a prompt that is given up while it waits for the tools stops nobody else's
   const asked = world.asked.all.map(({ what }) => what);
   assert.deepEqual([asked.includes("prompt_async"), asked.includes("abort")], [false, false]);
 });
+
+/** A turn that was said, with time in the test's hands. */
+async function midTurn(test: TestContext, patience?: number) {
+  const time = new FakeTime(test);
+  const world = new World();
+  world.steps = stepsOf(["begun"]);
+  const session = await world.client(test).startSession({ tools: false });
+  const ended: { text?: string; error?: unknown } = {};
+  void session.prompt("hello", { patience }).then(
+    ({ text }) => Object.assign(ended, { text }),
+    (error: unknown) => Object.assign(ended, { error }),
+  );
+  while (world.taken.all.length === 0) await settle();
+  const end = () => {
+    world.steps = stepsOf(["said"]);
+    world.tell("session.idle", { sessionID: "ses_1" });
+  };
+  return { time, world, ended, end };
+}
+
+const refuse = (status: number, headers = {}) => () => Response.json({ error: "busy", code: "UNAVAILABLE" }, { status, headers });
+const maintenance = () => Response.json(MAINTENANCE);
+const nothing = () => new Response("");
+const page = (status: number) => () => new Response("<h1>Come back later</h1>", { status, headers: { "content-type": "text/html" } });
+
+for (const what of ["status", "message"]) {
+  test(`a server that can be heard but not read (${what}) is left alone as it asks, and given up when the patience is over`, async (test) => {
+    const { time, world, ended, end } = await midTurn(test, 50_000);
+    const looks = () => world.asked.all.filter((asked) => asked.what === what).length;
+    world.failing.set(what, refuse(503, { "retry-after": "20" }));
+    end();
+    await settle();
+    const seen = [];
+    for (let seconds = 0; seconds < 60; seconds += 1) {
+      // What happens meanwhile is no reason not to leave it alone.
+      world.tell("session.idle", { sessionID: "ses_1" });
+      await time.pass(1_000);
+      seen.push(looks());
+    }
+    assert.deepEqual([seen[0], seen[18], seen[20], seen[38], seen[40], seen[48], seen.at(-1)], [1, 1, 2, 2, 3, 3, 4]);
+    assert.ok(ended.error instanceof HandbackError, String(ended.error));
+    assert.deepEqual([ended.error.kind, /given up after 50 s/.test(ended.error.message)], ["interrupted", true]);
+  });
+}
+
+test("a turn whose server can be read again, if only at the last moment, has its answer", async (test) => {
+  const { time, world, ended, end } = await midTurn(test, 10_000);
+  world.failing.set("status", refuse(500));
+  end();
+  for (let seconds = 0; seconds < 9; seconds += 1) await time.pass(1_000);
+  world.failing.delete("status");
+  for (let seconds = 0; seconds < 2; seconds += 1) await time.pass(1_000);
+  assert.deepEqual(ended, { text: "said" });
+});
+
+test("each loss has the whole patience, however many there are", async (test) => {
+  const { time, world, ended, end } = await midTurn(test, 5_000);
+  for (let count = 0; count < 4; count += 1) {
+    for (let tries = 0; tries < 3; tries += 1) world.fail("status", refuse(500));
+    world.tell("session.idle", { sessionID: "ses_1" });
+    for (let seconds = 0; seconds < 4; seconds += 1) await time.pass(1_000);
+  }
+  assert.deepEqual(ended, {});
+  end();
+  await time.pass(1_000);
+  assert.deepEqual(ended, { text: "said" });
+});
+
+test("what a proxy says while its server is restarted ends no turn", async (test) => {
+  const { time, world, ended, end } = await midTurn(test);
+  for (const what of ["event", "status", "message"]) for (const status of [404, 200, 502]) world.fail(what, page(status));
+  world.restart(/event/);
+  for (let seconds = 0; seconds < 20; seconds += 1) await time.pass(1_000);
+  assert.deepEqual(ended, {});
+  end();
+  await time.pass(1_000);
+  assert.deepEqual(ended, { text: "said" });
+});
+
+for (const what of ["status", "message", "permission"]) {
+  test(`what is no answer about the turn (${what}) does not end it`, async (test) => {
+    const { time, world, ended, end } = await midTurn(test);
+    world.restart(/event/);
+    for (const other of [maintenance, nothing]) {
+      world.failing.set(what, other);
+      for (let seconds = 0; seconds < 10; seconds += 1) await time.pass(1_000);
+      assert.deepEqual(ended, {});
+    }
+    world.failing.delete(what);
+    end();
+    for (let seconds = 0; seconds < 2; seconds += 1) await time.pass(1_000);
+    assert.deepEqual(ended, { text: "said" });
+  });
+}
+
+test("a prompt that a proxy answers is said again, once the server is back", async (test) => {
+  const world = new World();
+  Object.assign(world, { isBusy: false, steps: stepsOf(["said"]) });
+  const session = await world.client(test).startSession({ tools: false });
+  world.fail("prompt_async", page(404));
+  world.fail("prompt_async", page(200));
+  world.fail("prompt_async", maintenance);
+  const answering = session.prompt("hello");
+  await world.taken.count("it is said", 1);
+  world.tell("session.idle", { sessionID: "ses_1" });
+  assert.equal((await within("the answer", answering)).text, "said");
+});
+
+test("a decision that a proxy answers is told again", async (test) => {
+  const world = new World();
+  const session = await world.client(test).startSession({ tools: false });
+  const answering = session.prompt("hello", { onPermission: () => "once" });
+  await world.taken.count("it is said", 1);
+  world.fail("per_1", maintenance);
+  world.failing.set("per_1", () => Response.json(true));
+  world.tell("permission.asked", { id: "per_1", sessionID: "ses_1" });
+  const told = () => world.asked.all.filter(({ what }) => what === "per_1").map(({ body }) => body);
+  await world.asked.until("it is told again", () => told().length === 2);
+  Object.assign(world, { isBusy: false, steps: stepsOf(["said"]) });
+  world.tell("session.idle", { sessionID: "ses_1" });
+  assert.equal((await within("the answer", answering)).text, "said");
+  assert.deepEqual(told(), [{ response: "once" }, { response: "once" }]);
+});
+
+test("what is no session starts none", async (test) => {
+  const world = new World();
+  for (const other of [maintenance, nothing]) for (const sessionID of [undefined, "ses_1"]) {
+    world.fail("session", other);
+    const starting = world.client(test).startSession({ tools: false, sessionID });
+    await assert.rejects(starting, { kind: "unexpected", transient: false });
+  }
+});
+
+test("a proxy that never has its server back is given up when the patience is over", async (test) => {
+  const { time, world, ended } = await midTurn(test, 20_000);
+  for (const what of ["event", "status", "message"]) world.failing.set(what, page(404));
+  world.restart(/event/);
+  for (let seconds = 0; seconds < 19; seconds += 1) await time.pass(1_000);
+  assert.deepEqual(ended, {});
+  for (let seconds = 0; seconds < 3; seconds += 1) await time.pass(1_000);
+  assert.match(String(ended.error), /given up after 20 s/);
+});
+
+for (const status of [401, 403, 404]) {
+  test(`a server that refuses the events itself with ${status} ends the turn at once`, async (test) => {
+    const { time, world, ended } = await midTurn(test);
+    world.fail("event", refuse(status));
+    world.restart(/event/);
+    await time.pass(1_000);
+    assert.ok(ended.error instanceof HandbackError && ended.error.status === status, String(ended.error));
+  });
+}

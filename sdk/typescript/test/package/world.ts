@@ -13,13 +13,17 @@ export interface Step {
   error?: string;
 }
 
+type Fault = () => Response | void;
+
 const CUT = () => Object.assign(new TypeError("fetch failed"), { cause: Object.assign(new Error("cut"), { code: "ECONNRESET" }) });
 
 export class World {
   /** What was asked, in order: `prompt`, `register`, `message`, `abort`, … */
   readonly asked = new Log<{ what: string; body: Record<string, unknown> | undefined; query: URLSearchParams }>();
   /** What to do with the next requests of a kind, in place of what a server does. */
-  readonly #faults = new Map<string, (() => void)[]>();
+  readonly #faults = new Map<string, Fault[]>();
+  /** The same for all requests of a kind, until it is taken away. */
+  readonly failing = new Map<string, Fault>();
   readonly #streams = new Set<{ path: string; controller: ReadableStreamDefaultController<Uint8Array> }>();
   isBusy = true;
   /** How the answer stands, message by message. */
@@ -38,8 +42,8 @@ export class World {
     return client;
   }
 
-  /** Has one more request of a kind fail, after this was done. */
-  fail(what: string, run: () => void = () => undefined): void {
+  /** Has one more request of a kind fail after this was done, or be answered with what this gives. */
+  fail(what: string, run: Fault = () => undefined): void {
     this.#faults.set(what, [...(this.#faults.get(what) ?? []), run]);
   }
 
@@ -63,9 +67,10 @@ export class World {
     const body = init?.body == null ? undefined : (JSON.parse(String(init.body)) as Record<string, unknown>);
     const what = whatIsAsked(pathname);
     this.asked.add({ what, body, query });
-    const fault = this.#faults.get(what)?.shift();
+    const fault = this.#faults.get(what)?.shift() ?? this.failing.get(what);
     if (fault) {
-      fault();
+      const answer = fault();
+      if (answer) return answer;
       throw CUT();
     }
     // As any network, it takes its time.

@@ -1,4 +1,7 @@
 // Time that passes when a test says so.
+//
+// None of the tests in a file that uses this makes a real request: the timers of connections that Node's `fetch` keeps open
+// would run on fake time too, and would fail later tests.
 
 import type { TestContext } from "node:test";
 

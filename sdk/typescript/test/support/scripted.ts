@@ -93,6 +93,8 @@ export class ScriptedServer {
         return this.streams.add(response);
       case "GET ws":
         return refuse(426)(asked, response);
+      case "POST execute":
+        return answer({ requestID: (asked.body as { requestID?: unknown }).requestID })(asked, response);
       default:
         return answer({ success: true })(asked, response);
     }
@@ -119,6 +121,17 @@ export function refuse(status: number, headers: Record<string, string> = {}): An
   const body = JSON.stringify({ error: `refused with ${status}`, code: "CODE" });
   return (_, response) => response.writeHead(status, { "content-type": "application/json", ...headers }).end(body);
 }
+
+/** What a proxy says whose server is away. */
+export function page(status: number): Answer {
+  return (_, response) => response.writeHead(status, { "content-type": "text/html" }).end("<h1>Come back later</h1>");
+}
+
+/** A call that is under way. */
+export const OPEN = { requestID: "mine", created: "2026-11-15T12:00:00Z", deadline: "2026-11-15T13:00:00Z", state: "offered" };
+
+/** What something else says that also speaks JSON. */
+export const MAINTENANCE = { status: "maintenance" };
 
 /** An event of a stream. */
 export function event(name: string, data: unknown, id?: string): string {

@@ -202,6 +202,19 @@ test("a result is delivered to a server that is back just before the deadline", 
   assert.deepEqual(told, ["started a", "finished a"]);
 });
 
+test("a server that asks for more patience than there is time is tried once more before the deadline", async (context) => {
+  context.mock.method(Math, "random", () => 1);
+  const { time, calls, sent, told, server } = setUp(context);
+  server.answer = async () => {
+    if (sent.length === 1) throw new HandbackError("refused", "busy", { status: 503, retryAfter: 60_000 });
+  };
+  calls.take(request("a"));
+  await time.pass(28_999);
+  assert.equal(sent.length, 1);
+  await time.pass(1);
+  assert.deepEqual({ count: sent.length, told }, { count: 2, told: ["started a", "finished a"] });
+});
+
 test("a result is given up at the deadline, also when no answer comes", async (context) => {
   const { time, calls, sent, told, server } = setUp(context);
   server.answer = () => new Promise(() => {});
@@ -259,6 +272,47 @@ test("a result that comes after the cancel is kept but not sent", async (context
   calls.take(request("a", { attempt: 2 }));
   await settle();
   assert.deepEqual(sent, [{ requestID: "a", result: success("done all the same") }]);
+});
+
+/** A handler that is deaf to its signal and ends when the test says so. */
+function lateCall(context: TestContext) {
+  const gate = deferred<string>();
+  const stage = setUp(context, { handler: () => gate.promise });
+  stage.server.answer = () => Promise.reject(new HandbackError("refused", "it is over", { status: 410, code: "GONE" }));
+  stage.calls.take(request("a"));
+  return { ...stage, gate };
+}
+
+for (const [when, seconds] of [["while it is waited for", 31], ["when nobody waits for it", 600]] as const) {
+  test(`a handler that ends after the deadline, ${when}, has its result sent once`, async (context) => {
+    const { time, sent, told, gate } = lateCall(context);
+    for (let second = 0; second < seconds; second += 1) await time.pass(1000);
+    gate.resolve("late");
+    await time.pass(60_000);
+    assert.deepEqual(sent, [{ requestID: "a", result: success("late") }]);
+    assert.deepEqual(told, ["started a", "cancelled a the call has expired"]);
+  });
+}
+
+test("a late result is sent once also if the server is away, and when the server was first to end the call", async (context) => {
+  const { time, calls, sent, server, gate } = lateCall(context);
+  server.answer = () => Promise.reject(new HandbackError("unreachable", "nobody there"));
+  // Its clock is read in whole seconds.
+  await time.pass(29_300);
+  calls.cancel("a", "Timed out");
+  gate.resolve("late");
+  await time.pass(60_000);
+  assert.deepEqual(sent, [{ requestID: "a", result: success("late") }]);
+});
+
+test("a late result of a client that has stopped is not sent", async (context) => {
+  const { time, calls, sent, gate } = lateCall(context);
+  await settle();
+  void calls.stop("goodbye");
+  await time.pass(60_000);
+  gate.resolve("late");
+  await time.pass(60_000);
+  assert.deepEqual(sent, []);
 });
 
 test("stopping fires the signals, waits for last words, takes nothing new, and is over after 5 s", async (context) => {

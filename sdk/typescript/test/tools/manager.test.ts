@@ -8,7 +8,7 @@ import type { CallEvent, StateEvent } from "../../src/tools/events.js";
 import { ClientToolsManager } from "../../src/tools/node.js";
 import type { ClientToolsOptions } from "../../src/tools/options.js";
 import { deferred, Log, test, within } from "../support/patience.js";
-import { answer, call, event, refuse, ScriptedServer } from "../support/scripted.js";
+import { answer, call, event, MAINTENANCE, page, refuse, ScriptedServer } from "../support/scripted.js";
 
 const FAST = { first: 5, longest: 20 };
 const TOOL = { description: "" };
@@ -101,6 +101,20 @@ test("what passes is tried again, with the patience that the server asks for", a
     states.all.map(({ error }) => error instanceof HandbackError && error.status),
     [false, 503, 429, false],
   );
+});
+
+test("what a proxy says in place of the server is no refusal of a result, nor of a tool", async (context) => {
+  const { server, manager, calls } = await setUp(context);
+  await manager.register("tool", TOOL, () => "done");
+  await manager.connect();
+  for (const status of [404, 405, 200, 302]) server.next("POST result", page(status));
+  server.next("POST result", answer(MAINTENANCE));
+  server.streams.all[0]?.write(event("tool-request", call("a")));
+  await server.asked.until("the result is sent again and again", () => server.count("POST result") === 6);
+  server.next("POST register", page(404));
+  await within("it is confirmed", manager.register("other", TOOL, () => ""));
+  assert.deepEqual(calls.all.map(({ type }) => type), ["started", "finished"]);
+  assert.equal(server.count("POST result"), 6);
 });
 
 test("only so many tries in a row are made, if somebody says how many", async (context) => {

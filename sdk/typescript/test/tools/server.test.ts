@@ -9,6 +9,7 @@ import type { ClientToolsOptions } from "../../src/tools/options.js";
 import type { ToolCall } from "../../src/tools/tool.js";
 import { deferred, Log, test, within } from "../support/patience.js";
 import { Server } from "../support/server.js";
+import { until } from "../support/until.js";
 
 const FAST = { reconnect: { first: 20, longest: 100 } };
 
@@ -125,6 +126,20 @@ for (const useWebSocket of [false, true]) {
       calls.all.map(({ type, requestID }) => `${type} ${requestID}`),
       ["started r1", "cancelled r1", "started r2", "cancelled r2"],
     );
+  });
+
+  test(`${over}: what a handler gives after the deadline is kept by the server`, async (context) => {
+    const server = await Server.start(context);
+    const { manager, calls } = manage(server, options);
+    await manager.register("write", { description: "" }, (_, { signal }) => {
+      return new Promise((resolve) => signal.addEventListener("abort", () => resolve("written all the same")));
+    });
+    await manager.connect();
+    const { status } = await server.execute("client_laptop_write", { requestID: "r1", timeout: 50 });
+    assert.equal(status, 504);
+    const late = async () => (await server.get<{ lateResult?: { output?: string } }>("calls/r1")).lateResult?.output;
+    await until("it is kept", async () => (await late()) === "written all the same");
+    assert.deepEqual(calls.all.map(({ type }) => type), ["started", "cancelled"]);
   });
 
   test(`${over}: registering and unregistering is confirmed or refused by the server`, async (context) => {
