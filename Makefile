@@ -37,7 +37,7 @@ soak: need foreign/node_modules/.installed sdk/typescript/node_modules/.installe
 	cd sdk/typescript && npm run --silent build
 	cd foreign && SURVIVAL_CALLS=10000 SURVIVAL_KILLS=500 HANDBACK_BINARY=$(BINARY) \
 	  node --test --test-reporter=spec survival
-	$(CARGO) test -p handback-testkit --test it soak:: -- --ignored --nocapture
+	$(CARGO) test --workspace --test it soak:: -- --ignored --nocapture
 
 ## Every fuzz target for a minute, or for FUZZ_SECONDS, with nightly Rust. What breaks one is in fuzz/artifacts; what is new is in
 ## fuzz/found. There is next to no unsafe code to be watched, so no sanitizer slows it down.

@@ -86,7 +86,7 @@ test("ai: abort while a call is held: the page does not go on by itself, and may
 
   assert.deepEqual([page.sent, page.status, await idle(server)], [["POST /api/chat"], "ready", true]);
   const [, call] = partsOf(page.answer);
-  assert.deepEqual(call, ["open-url", "output-error", "Not finished: The turn was aborted"]);
+  assert.deepEqual(call, ["open-url", "output-error", "Not finished: The turn was aborted; it may have run"]);
 
   const regenerated = page.regenerate();
   await calls.until("it is called again", () => calls.all.length === 2);
