@@ -7,9 +7,11 @@ use futures_util::FutureExt;
 use handback_client::{Client, ClientOptions, Options, StartSession, Tool, TurnEvent};
 use handback_core::tools::Permission;
 use handback_testkit::TestServer;
+use handback_testkit::raw::RawSocket;
 use handback_testkit::server::PATIENCE;
 use handback_testkit::session::permit;
-use tokio::time::timeout;
+use tokio::net::TcpListener;
+use tokio::time::{sleep, timeout};
 
 use super::proxy::Proxy;
 
@@ -35,6 +37,27 @@ async fn a_model_calls_the_tool_of_a_client() {
     let answer = session.prompt("call echo {\"a\":1}").await.unwrap();
     assert_eq!(answer.text(), "The tool `echo` answered: {\"a\":1}");
     session.close().await;
+}
+
+/// The server closes a connection that rests for 10 s. What is sent at that moment would be lost.
+#[tokio::test]
+async fn a_connection_that_rests_is_not_used_again() {
+    const REST: Duration = Duration::from_millis(5_100);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()), ClientOptions::default()).unwrap();
+    let ask = async || assert!(client.api().sessions(None).await.unwrap().is_empty());
+    let accept = async || RawSocket::on(timeout(PATIENCE, listener.accept()).await.expect("a connection").unwrap().0);
+    let answer = async |mut connection: RawSocket| {
+        connection.until("\r\n\r\n").await;
+        let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n[]";
+        connection.send(answer).await.unwrap();
+        connection
+    };
+
+    let (first, ()) = tokio::join!(async { answer(accept().await).await }, ask());
+    let (_resting, ()) = tokio::join!(answer(first), ask());
+    sleep(REST).await;
+    tokio::join!(async { answer(accept().await).await }, ask());
 }
 
 #[tokio::test]
