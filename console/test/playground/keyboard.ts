@@ -1,7 +1,7 @@
 // The playground without a mouse, and without eyes.
 
 import { assert, type Page, reads, see, Server, test, until } from "../browser/support.js";
-import { ASK, box, card, log, openPlayground, Site } from "./support.js";
+import { ASK, card, idle, log, openPlayground, say, Site } from "./support.js";
 
 /** Goes to what has this name, by the tab key alone. */
 async function tabTo(page: Page, name: string | RegExp, key = "Tab"): Promise<void> {
@@ -40,6 +40,7 @@ test("everything can be done by keyboard", async (test) => {
   // The card's form is gone, the focus is not.
   await reads(() => focused(page), "Message");
   await page.keyboard.type('Ask me "Who?"');
+  await idle(page);
   await page.keyboard.press("Enter");
   await see(card(page, "Ask the user", "Waits for you"));
   await tabTo(page, "Approve", "Shift+Tab");
@@ -52,6 +53,7 @@ test("everything can be done by keyboard", async (test) => {
   await see(log(page).getByText("ask_user answered: The user answered: Me"));
   await reads(() => focused(page), "Message");
   await page.keyboard.type(`Open ${site.url}`);
+  await idle(page);
   await page.keyboard.press("Enter");
   await see(card(page, "Open a page", "Waits for you"));
   await tabTo(page, "Deny", "Shift+Tab");
@@ -78,8 +80,7 @@ test("the conversation is a log that is read out, and everything has a name", as
   const server = await Server.start(test);
   const page = await openPlayground(test, server);
   await reads(() => page.getByRole("heading", { level: 1 }).count(), 1);
-  await box(page).fill("Draw a red circle");
-  await box(page).press("Enter");
+  await say(page, "Draw a red circle");
   await see(log(page).getByText("answered: Drew a red circle"));
   await reads(() => log(page).getAttribute("aria-live"), "polite");
   await reads(() => page.getByRole("heading", { level: 1 }).count(), 1);

@@ -23,10 +23,16 @@ export async function openPlayground(
   return page;
 }
 
-/** Says something, by keyboard. */
+/** Says something, by keyboard, once the turn before has ended. */
 export async function say(page: Page, text: string): Promise<void> {
   await box(page).fill(text);
+  await idle(page);
   await box(page).press("Enter");
+}
+
+/** Waits until no turn is under way: the last words of one are shown before it ends, and Enter sends nothing until then. */
+export async function idle(page: Page): Promise<void> {
+  await see(page.getByRole("button", { name: "Send" }));
 }
 
 export function box(page: Page): Locator {

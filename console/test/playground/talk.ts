@@ -20,7 +20,7 @@ import {
   UNREACHABLE,
   until,
 } from "../browser/support.js";
-import { box, card, log, newSession, openPlayground, prompt, say, sessionOf } from "./support.js";
+import { box, card, idle, log, newSession, openPlayground, prompt, say, sessionOf } from "./support.js";
 
 test("the first visit explains itself", async (test) => {
   const server = await Server.start(test);
@@ -86,7 +86,6 @@ test("of two tabs of a conversation, the one in which something is said does wha
   for (const [name, tab] of Object.entries(tabs)) await tab.evaluate((name) => (Date.prototype.toISOString = () => name), name);
   for (let round = 0; round < 4; round += 1) {
     for (const [name, tab] of Object.entries(tabs)) {
-      await see(tab.getByRole("button", { name: "Send" }));
       await say(tab, "What time is it here?");
       await see(log(tab).getByText(new RegExp(`local_time answered: It is .+\\(${name}\\)`)).nth(round));
     }
@@ -100,7 +99,7 @@ test("a reload shows the same conversation, and so does another tab", async (tes
   await see(log(page).getByText("answered: Drew a red circle"));
   await say(page, "Draw a blue square");
   await see(log(page).getByText("answered: Drew a blue square"));
-  await see(page.getByRole("button", { name: "Send" }));
+  await idle(page);
   const shown = await log(page).innerText();
   await page.reload();
   await see(log(page).getByText("answered: Drew a blue square"));
@@ -224,7 +223,7 @@ test("a reload in the midst of an answer goes on with it", async (test) => {
   speech.says("three.");
   speech.ends();
   await see(log(page).getByText("One, two, three.", { exact: true }));
-  await see(page.getByRole("button", { name: "Send" }));
+  await idle(page);
 });
 
 test("Stop ends the turn, and cancels its calls", async (test) => {
@@ -236,7 +235,7 @@ test("Stop ends the turn, and cancels its calls", async (test) => {
   await see(card(page, "Ask the user", "Cancelled"));
   await see(log(page).getByText("Stopped · demo/scripted"));
   await miss(page.getByLabel("Why?"));
-  await see(page.getByRole("button", { name: "Send" }));
+  await idle(page);
 });
 
 test("Stop while a message is being sent stops the turn as soon as the server has it", async (test) => {
@@ -255,7 +254,7 @@ test("Stop while a message is being sent stops the turn as soon as the server ha
   await page.getByRole("button", { name: "Stop" }).click();
   letGo();
   await see(log(page).getByText("Stopped · demo/scripted"));
-  await see(page.getByRole("button", { name: "Send" }));
+  await idle(page);
 });
 
 test("a conversation that is deleted under way is over", async (test) => {
@@ -266,7 +265,7 @@ test("a conversation that is deleted under way is over", async (test) => {
   await see(page.getByLabel("Why?"));
   await fetch(`${server.url}/session/${encodeURIComponent(await sessionOf(page))}`, { method: "DELETE" });
   await see(log(page).getByText("The server does not know this conversation"));
-  await see(page.getByRole("button", { name: "Send" }));
+  await idle(page);
   await miss(page.getByRole("alert"));
   await log(page).getByRole("button", { name: "New conversation" }).click();
   await see(page.getByRole("heading", { name: "Let a model use this browser" }));
@@ -324,6 +323,7 @@ test("a server that is away is said, the text is kept, and what the server forgo
   const page = await openPlayground(test, server, { expected: new RegExp(`${UNREACHABLE.source}|${REFUSED.source}|WebSocket`) });
   await say(page, "Draw a red circle");
   await see(log(page).getByText("answered: Drew a red circle"));
+  await idle(page);
   await server.stop();
   await see(page.getByText("The connection to the server is lost."));
   await say(page, "Draw a blue square");
@@ -358,7 +358,7 @@ test("a model that fails is an error that says so", async (test) => {
   const page = await openPlayground(test, server);
   await say(page, "Hello");
   await see(log(page).getByRole("alert").filter({ hasText: "<b>no such model</b>" }));
-  await see(page.getByRole("button", { name: "Send" }));
+  await idle(page);
 });
 
 test("a conversation of another client can be shown, but this page does not take its place", async (test) => {
