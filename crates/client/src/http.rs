@@ -17,9 +17,9 @@ use crate::error::{Error, Refusal};
 
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a connection may rest between two requests. The server closes it after 10 s without a request
-/// (`limits.headerTimeout`), and a request that is sent at that moment is lost.
-const MOST_REST: Duration = Duration::from_secs(5);
+/// How long an idle connection is kept. The server closes it after 10 s (`limits.headerTimeout`), and a request that is sent at that
+/// moment is lost.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The size limit of an event or a message; a larger one ends the connection. The server's inputs have at most 4 MiB.
 pub(crate) const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
 /// How much of the body of a refusal is read, and for how long; the rest is ignored.
@@ -68,7 +68,7 @@ impl Http {
             .tls_backend_preconfigured(tls)
             .user_agent(concat!("handback/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(MOST_REST)
+            .pool_idle_timeout(IDLE_TIMEOUT)
             // A call may take hours, so only the socket itself can detect that the peer is gone.
             .tcp_keepalive(Duration::from_secs(30))
             // A WebSocket is an upgraded request, which later versions of HTTP lack.

@@ -20,8 +20,6 @@ use crate::stream::TestStream;
 /// How long a condition may take to become true; a test that needs longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// How long a connection may rest between two requests.
-const MOST_REST: Duration = Duration::from_secs(5);
 /// How long a server that stops waits for calls under way: tests that leave some open need not.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How long a reader may take nothing. A test that is slow because the machine is has readers that are slow on purpose.
@@ -83,10 +81,10 @@ impl Answer {
     }
 }
 
-/// What requests are sent with. It closes connections before the server does, which would lose a request that is just sent.
+/// What requests are sent with. It closes idle connections before the server does: a request that is sent at that moment is lost.
 pub(crate) fn http_client() -> Client {
     let tls = handback_tls::client_config().expect("certificates of this machine");
-    let client = Client::builder().tls_backend_preconfigured(tls).no_proxy().pool_idle_timeout(MOST_REST);
+    let client = Client::builder().tls_backend_preconfigured(tls).no_proxy().pool_idle_timeout(Duration::from_secs(5));
     client.build().expect("an HTTP client")
 }
 

@@ -39,10 +39,10 @@ async fn a_model_calls_the_tool_of_a_client() {
     session.close().await;
 }
 
-/// The server closes a connection that rests for 10 s. What is sent at that moment would be lost.
+/// The server closes a connection that is idle for 10 s. A request that is sent at that moment is lost.
 #[tokio::test]
-async fn a_connection_that_rests_is_not_used_again() {
-    const REST: Duration = Duration::from_millis(5_100);
+async fn an_idle_connection_is_not_used_again() {
+    const IDLE: Duration = Duration::from_millis(5_100);
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = Client::new(&format!("http://{}", listener.local_addr().unwrap()), ClientOptions::default()).unwrap();
     let ask = async || assert!(client.api().sessions(None).await.unwrap().is_empty());
@@ -55,8 +55,8 @@ async fn a_connection_that_rests_is_not_used_again() {
     };
 
     let (first, ()) = tokio::join!(async { answer(accept().await).await }, ask());
-    let (_resting, ()) = tokio::join!(answer(first), ask());
-    sleep(REST).await;
+    let (_idle, ()) = tokio::join!(answer(first), ask());
+    sleep(IDLE).await;
     tokio::join!(async { answer(accept().await).await }, ask());
 }
 
