@@ -1,7 +1,7 @@
 # What you need: cargo, a C compiler, curl (the tests run the README), Node 20.19 (the TypeScript SDK, and clients of
 # others in the tests), Chromium (both in a page), Python 3.10 (clients of others, and what checks the API's
 # description) and tmux (a client in a terminal). What is missing is installed or named.
-.PHONY: all run test soak fuzz foreign sdk console console-check console-test package lint lines bench schemas need need-node need-python need-chromium need-tmux
+.PHONY: all run test soak fuzz foreign sdk console console-check console-test picture package lint lines bench schemas need need-node need-python need-chromium need-tmux
 
 CARGO ?= cargo
 # The one of the tests: the same features, nothing is built twice.
@@ -89,6 +89,11 @@ console-check: console/node_modules/.installed
 console-test: need need-chromium console-check
 	$(CARGO) build --workspace --locked
 	cd console && HANDBACK_BINARY=$(BINARY) npm test
+
+## Make the README's moving picture anew, docs/handback.webp, from the real console.
+picture: need need-chromium console/node_modules/.installed
+	$(CARGO) build --workspace --locked
+	cd console && HANDBACK_BINARY=$(BINARY) npm run --silent picture
 
 console/node_modules/.installed: console/package.json console/package-lock.json | need-node
 	cd console && npm ci --no-audit --no-fund --loglevel=error
