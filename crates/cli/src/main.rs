@@ -17,6 +17,7 @@ mod completions;
 mod config;
 mod connection;
 mod exit;
+mod log;
 mod output;
 mod serve;
 mod sessions;

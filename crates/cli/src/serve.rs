@@ -1,19 +1,17 @@
 //! `handback serve`.
 
-use std::io;
+use std::sync::Arc;
 
 use clap::Args;
 use handback_server::Server;
-use handback_server::app::SetupError;
-use handback_server::config::{Config, Loaded, LogFormat};
+use handback_server::app::{Extensions, SetupError};
+use handback_server::config::{Config, Loaded};
 use handback_server::serve::StartError;
 use handback_server::store::OpenError;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::util::SubscriberInitExt;
+use prometheus_client::collector::Collector;
 
 use crate::config::SettingsArgs;
-use crate::exit::UsageError;
+use crate::log::Log;
 use crate::output::print;
 use crate::signals::run_until_stopped;
 
@@ -37,14 +35,14 @@ impl ServeArgs {
 
 pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
     let loaded = args.settings.load()?;
-    start_log(&loaded.config)?;
+    let log = Log::start(&loaded.config)?;
     // Each connection is an open file, and the usual soft limit is far below the hard one.
     if let Err(error) = rlimit::increase_nofile_limit(u64::MAX) {
         tracing::warn!(%error, "the limit of open files could not be raised");
     }
     // Signals are taken before anybody can know that the server is there.
     run_until_stopped(|shutdown| async move {
-        let server = bind(loaded).await?;
+        let server = bind(loaded, log.metrics()).await?;
         print(&format!("handback listening on http://{}\n", server.local_addr()))?;
         server.run(shutdown.cancelled_owned()).await;
         Ok(())
@@ -54,32 +52,21 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
 
 /// Binds the configured address. If the default data directory cannot be used, because another server uses it for example,
 /// the server runs without keeping anything. A directory that the user named must be usable.
-async fn bind(loaded: Loaded) -> Result<Server, StartError> {
+async fn bind(loaded: Loaded, metrics: Arc<dyn Collector>) -> Result<Server, StartError> {
     const NOTHING_KEPT: &str = "nothing outlives this server; name a directory with --data, or say --ephemeral";
     let Loaded { config, sources, .. } = loaded;
     if config.data.is_none() && !config.ephemeral {
         tracing::warn!("there is no home directory to keep data in: {NOTHING_KEPT}");
     }
-    match Server::bind(config.clone()).await {
+    let extensions = || Extensions { metrics: vec![metrics.clone()], ..Extensions::default() };
+    match Server::bind_with(config.clone(), extensions()).await {
         Err(StartError::Setup(SetupError::Database(error)))
             if !sources.contains_key("data")
                 && matches!(error, OpenError::InUse { .. } | OpenError::Unreachable { .. }) =>
         {
             tracing::warn!("{error}: {NOTHING_KEPT}");
-            Server::bind(Config { ephemeral: true, ..config }).await
+            Server::bind_with(Config { ephemeral: true, ..config }, extensions()).await
         }
         bound => bound,
     }
-}
-
-fn start_log(config: &Config) -> anyhow::Result<()> {
-    let filter: Targets =
-        config.log.parse().map_err(|error| UsageError(format!("log: \"{}\" is not a filter: {error}", config.log)))?;
-    // The filter alone decides what is logged.
-    let log = tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(io::stderr).with_ansi(false);
-    let started = match config.log_format {
-        LogFormat::Text => log.finish().with(filter).try_init(),
-        LogFormat::Json => log.json().finish().with(filter).try_init(),
-    };
-    started.map_err(|error| anyhow::anyhow!("cannot start the log: {error}"))
 }

@@ -201,7 +201,7 @@ impl Execution {
         if let Some(may_have_run) = may_have_run {
             details["mayHaveRun"] = may_have_run.into();
         }
-        let body = ErrorBody { error: reason.clone(), code, details: to_raw_value(&details).ok() };
+        let body = ErrorBody { error: reason.clone(), code, details: to_raw_value(&details).ok(), request: None };
         let status = code.status();
         let refusal =
             Refusal { status, code: Some(code), message: reason, body: Some(body), retry_after: None, is_ours: true };

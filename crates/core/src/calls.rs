@@ -17,6 +17,7 @@
 //! | `open_call` | the caller's side of a call: it waits, joins, and leaves |
 //! | `outbox` | what a connection still has to write, and what it wrote, for a replay |
 //! | `metrics` | counts of calls |
+//! | `trail` | the log lines of calls |
 
 mod approval;
 mod connection;
@@ -31,6 +32,7 @@ mod outbox;
 mod pending;
 mod shards;
 mod table;
+mod trail;
 
 pub use self::approval::NotAnswered;
 pub use self::connection::{Connection, Delivery, Opening, TooManyConnections};
@@ -42,3 +44,4 @@ pub use self::hub::{CallCursor, CallInfo, CallPlace, Counts, Hub, Registration};
 pub use self::metrics::Metrics;
 pub use self::open_call::OpenCall;
 pub use self::table::ClientInfo;
+pub(crate) use self::trail::log_server_call;

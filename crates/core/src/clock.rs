@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use crate::id::{CallId, Made, MessageId, PartId, PermissionId, RequestId, RunId, SessionId};
+use crate::id::{CallId, HttpRequestId, Made, MessageId, PartId, PermissionId, RequestId, RunId, SessionId};
 
 /// A moment, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -25,6 +25,11 @@ impl From<Time> for SystemTime {
     fn from(Time(milliseconds): Time) -> Self {
         UNIX_EPOCH + Duration::from_millis(milliseconds)
     }
+}
+
+/// A duration in milliseconds, to the microsecond.
+pub fn milliseconds(time: Duration) -> f64 {
+    time.as_micros() as f64 / 1000.0
 }
 
 /// The source of wall time and new ids.
@@ -117,6 +122,11 @@ impl Clock {
         spell(random as u64, &mut text[3..12]);
         spell((random >> 64) as u64, &mut text[12..]);
         RequestId::made(text)
+    }
+
+    /// A new id for an HTTP request, `req_…`.
+    pub fn http_request_id(&self) -> HttpRequestId {
+        self.sortable(b"req_")
     }
 
     /// A new session id, `ses_…`; later ids sort after earlier ones.

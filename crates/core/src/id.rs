@@ -55,6 +55,16 @@ fn parse_opaque(what: &'static str, text: &str, shortest: usize) -> Result<SmolS
     }
 }
 
+/// Parses the id of an HTTP request. It goes to the log as it is, so it has nothing that could be taken for more than an id.
+fn parse_http_request(text: &str) -> Result<SmolStr, InvalidId> {
+    let is_allowed = |character| is_name_character(character) || matches!(character, '/' | '+' | '=' | '~');
+    if (1..=128).contains(&text.len()) && text.chars().all(is_allowed) {
+        Ok(text.into())
+    } else {
+        Err(InvalidId::new("x-request-id", text, "1 to 128 of A-Z a-z 0-9 _ . : @ - / + = ~".to_owned()))
+    }
+}
+
 macro_rules! names {
     ($($(#[$doc:meta])* $type:ident = $parse:expr;)*) => {$(
         $(#[$doc])*
@@ -133,6 +143,8 @@ names! {
     PermissionId = |text| parse_opaque("permissionID", text, 1);
     /// The id of a run of a thread.
     RunId = |text| parse_opaque("runID", text, 1);
+    /// The id of an HTTP request, in its `x-request-id`.
+    HttpRequestId = |text| parse_http_request(text);
 }
 
 /// Names that the [`Clock`](crate::clock::Clock) makes. They are short enough to need no allocation.
@@ -151,7 +163,7 @@ macro_rules! made {
     )*};
 }
 
-made!(RequestId, SessionId, MessageId, CallId, PartId, PermissionId, RunId);
+made!(RequestId, SessionId, MessageId, CallId, PartId, PermissionId, RunId, HttpRequestId);
 
 impl Default for MessageId {
     /// The empty id, which no message has.

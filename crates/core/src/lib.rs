@@ -7,6 +7,7 @@ pub mod events;
 pub mod id;
 pub mod json;
 pub mod limits;
+mod metrics;
 pub mod schema;
 pub mod sessions;
 mod sharded;

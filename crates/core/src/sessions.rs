@@ -15,6 +15,7 @@ mod history;
 mod id_locks;
 mod import;
 mod live;
+mod metrics;
 mod model;
 mod planning;
 mod playback;
@@ -41,6 +42,7 @@ use self::id_locks::IdLocks;
 pub use self::import::Earlier;
 pub(crate) use self::live::Queued;
 use self::live::{Live, UNTITLED};
+pub use self::metrics::Metrics;
 pub use self::model::{Model, ModelEvent, ModelRequest, ModelStream, Models};
 pub use self::planning::{KnownTurn, Manners, NotPlanned, PageRequest, Plan, Said};
 pub use self::playback::Playback;
@@ -86,6 +88,7 @@ struct Shared {
     store: Arc<dyn SessionStore>,
     held: Arc<HeldSessions>,
     setup: Setup,
+    metrics: Metrics,
     live: Sharded<SessionId, Live>,
     /// Locks on the ids of messages that are about to be stored, and on sessions.
     id_locks: IdLocks,
@@ -196,8 +199,8 @@ impl Sessions {
     pub fn new(hub: Hub, store: Arc<dyn SessionStore>, setup: Setup) -> Self {
         let held = Arc::new(HeldSessions::new(store.clone(), hub.limits().history_bytes));
         let (live, id_locks) = (Sharded::default(), IdLocks::default());
-        let (idle, stop) = (Notify::new(), CancellationToken::new());
-        Self(Arc::new(Shared { hub, store, held, setup, live, id_locks, idle, stop }))
+        let (idle, stop, metrics) = (Notify::new(), CancellationToken::new(), Metrics::default());
+        Self(Arc::new(Shared { hub, store, held, setup, metrics, live, id_locks, idle, stop }))
     }
 
     /// The hub: clients, tools and calls.
@@ -208,6 +211,11 @@ impl Sessions {
     /// The configuration of sessions.
     pub fn setup(&self) -> &Setup {
         &self.0.setup
+    }
+
+    /// Counts of turns and of models' answers since the start.
+    pub fn metrics(&self) -> &Metrics {
+        &self.0.metrics
     }
 
     pub(crate) fn store(&self) -> &dyn SessionStore {

@@ -13,12 +13,14 @@ use handback_core::sessions::{Agents, Model, Models, Runs, Sessions, Setup};
 use handback_core::store::{MemoryStore, Store, StoreError, ToolSpec};
 use handback_core::tools::{Hook, ListTools, ServerTool};
 use handback_wire::error::ErrorCode;
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::api::{self, Protocol};
@@ -50,6 +52,7 @@ struct Inner {
     /// The state of `closing` without a lock, because connections check it often.
     is_closing: AtomicBool,
     rejected: Family<StatusLabel, Counter>,
+    metrics: Vec<Arc<dyn Collector>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -117,6 +120,8 @@ pub struct Extensions {
     pub frontend_tools: Vec<ToolSpec>,
     /// Hooks that look at the calls of models, before and after each call.
     pub hooks: Vec<Arc<dyn Hook>>,
+    /// More metrics for `GET /metrics`.
+    pub metrics: Vec<Arc<dyn Collector>>,
 }
 
 /// The routes of the server, their OpenAPI document, and the shapes of their errors.
@@ -155,8 +160,9 @@ impl App {
         config: Config,
         address: SocketAddr,
         clock: Clock,
-        extensions: Extensions,
+        mut extensions: Extensions,
     ) -> Result<Self, SetupError> {
+        let metrics = std::mem::take(&mut extensions.metrics);
         let tasks = TaskTracker::new();
         let database = match config.database_directory() {
             Some(directory) => Some(Arc::new(Sqlite::open(&sqlite::database_in(directory), sqlite_bounds(&config))?)),
@@ -187,6 +193,7 @@ impl App {
             closing: CancellationToken::new(),
             is_closing: AtomicBool::new(false),
             rejected: Family::default(),
+            metrics,
             config,
         })))
     }
@@ -263,7 +270,7 @@ impl App {
         work: impl Future<Output = T> + Send + 'static,
     ) -> oneshot::Receiver<T> {
         let (done, is_done) = oneshot::channel();
-        self.tasks().spawn(async move { _ = done.send(work.await) });
+        self.tasks().spawn(async move { _ = done.send(work.await) }.in_current_span());
         is_done
     }
 
@@ -302,6 +309,11 @@ impl App {
     /// Counts a request that was answered with an error.
     pub fn rejected(&self, status: StatusCode) {
         self.0.rejected.get_or_create(&StatusLabel { status: status.as_u16() }).inc();
+    }
+
+    /// The metrics of an embedding program.
+    pub(crate) fn metrics(&self) -> &[Arc<dyn Collector>] {
+        &self.0.metrics
     }
 
     /// The counter of [`App::rejected`].

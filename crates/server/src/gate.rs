@@ -14,12 +14,14 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use handback_wire::error::ErrorCode;
 use tower_service::Service;
+use tracing::Instrument;
 
 use crate::app::App;
 use crate::auth::Principal;
 use crate::config::Config;
 use crate::console;
 use crate::problem::{ErrorShapes, Problem};
+use crate::trail::Trail;
 
 /// Where requests may come from.
 #[derive(Debug)]
@@ -109,28 +111,47 @@ enum Origin {
 }
 
 /// The headers of responses that pages may read, besides those that they always may.
-const EXPOSED: HeaderValue = HeaderValue::from_static("date, retry-after, x-next-cursor");
+const EXPOSED: HeaderValue = HeaderValue::from_static("date, retry-after, x-next-cursor, x-request-id");
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const PRIVATE_NETWORK_ASKED: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const PRIVATE_NETWORK_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// Routes a request if it is admitted, and responds.
-pub(crate) async fn handle(
+/// Routes a request if it is admitted, and responds. Writes its line in the log.
+pub(crate) async fn handle(app: &App, router: axum::Router, errors: &ErrorShapes, request: Request) -> Response {
+    let mut trail = Trail::begin(&request, app.hub().clock());
+    let span = trail.span().clone();
+    let mut response = respond(app, router, errors, request, &mut trail).instrument(span).await;
+    trail.answered(&mut response);
+    response
+}
+
+/// Refuses a request on a connection for which there is no room.
+pub(crate) fn refuse<B>(app: &App, errors: &ErrorShapes, request: &Request<B>) -> Response {
+    let trail = Trail::begin(request, app.hub().clock());
+    let problem = Problem::new(ErrorCode::Unavailable, "too many connections; try again later").of(trail.id());
+    let mut response = problem.into_response_as(errors.at(request.uri().path()));
+    trail.answered(&mut response);
+    response
+}
+
+async fn respond(
     app: &App,
     mut router: axum::Router,
     errors: &ErrorShapes,
     mut request: Request,
+    trail: &mut Trail,
 ) -> Response {
     let origin = app.origins().of(request.headers());
     let uri = request.uri().clone();
     let mut response = match admit(app, &mut request, &origin) {
-        Err(problem) => problem.into_response_as(errors.at(uri.path())),
+        Err(problem) => problem.of(trail.id()).into_response_as(errors.at(uri.path())),
         Ok(Admitted::Preflight) => preflight(request.headers()),
         Ok(Admitted::Request) => {
+            request.extensions().get().into_iter().for_each(|principal| trail.sent_by(principal));
             let Ok(response) = router.call(request).await;
             match response.extensions().get::<Problem>().cloned() {
                 Some(problem) => {
-                    let mut reshaped = problem.into_response_as(errors.at(uri.path()));
+                    let mut reshaped = problem.of(trail.id()).into_response_as(errors.at(uri.path()));
                     // Only the router knows the methods of a path.
                     reshaped
                         .headers_mut()

@@ -14,6 +14,7 @@ pub mod problem;
 pub mod provider;
 pub mod serve;
 pub mod store;
+mod trail;
 pub mod transport;
 
 pub use app::App;

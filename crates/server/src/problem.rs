@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use handback_core::calls::{NotAnswered, NotTaken, Refusal, TooManyConnections};
-use handback_core::id::InvalidId;
+use handback_core::id::{HttpRequestId, InvalidId};
 use handback_core::sessions::{NotAdopted, NotPlanned, NotStarted, SessionError};
 use handback_core::store::{Cancellation, FinishedCall, Outcome, StoreError};
 use handback_core::tools::RegisterError;
@@ -27,12 +27,14 @@ pub struct Problem {
     /// A word for programs, where the shape of errors has a place for it.
     pub(crate) reason: Option<&'static str>,
     retry_after: Option<u64>,
+    /// The id of the HTTP request that failed, once it is known.
+    request: Option<HttpRequestId>,
 }
 
 impl Problem {
     /// A failure of a kind.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), details: None, reason: None, retry_after: None }
+        Self { code, message: message.into(), details: None, reason: None, retry_after: None, request: None }
     }
 
     /// 400.
@@ -104,6 +106,16 @@ impl Problem {
         StatusCode::from_u16(self.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
+    /// The problem of this HTTP request.
+    pub(crate) fn of(self, request: &HttpRequestId) -> Self {
+        Self { request: Some(request.clone()), ..self }
+    }
+
+    /// The id of the HTTP request, for the body.
+    pub(crate) fn request(&self) -> Option<String> {
+        self.request.as_ref().map(ToString::to_string)
+    }
+
     /// The response in the shape of a protocol.
     pub(crate) fn into_response_as(self, shape: ErrorShape) -> Response {
         let mut response = Response::new(Body::from((shape.body)(&self)));
@@ -148,7 +160,7 @@ impl ErrorShape {
 
 fn common_body(problem: &Problem) -> Vec<u8> {
     let details = problem.details.as_ref().and_then(|details| to_raw_value(details).ok());
-    json_body(&ErrorBody { error: problem.message.clone(), code: problem.code, details })
+    json_body(&ErrorBody { error: problem.message.clone(), code: problem.code, details, request: problem.request() })
 }
 
 /// The body of an error.

@@ -16,7 +16,6 @@ use axum::Router;
 use axum::body::Body;
 use futures_util::future::Abortable;
 use handback_core::clock::Clock;
-use handback_wire::error::ErrorCode;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -32,7 +31,7 @@ use self::watch::{Verdict, Watch};
 use crate::app::{App, Extensions, Routes, SetupError};
 use crate::config::Config;
 use crate::gate;
-use crate::problem::{ErrorShapes, Problem};
+use crate::problem::ErrorShapes;
 
 /// How long connections get to close when everything else is done.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -164,7 +163,7 @@ async fn accept(listener: &TcpListener, app: &App, router: &Router, errors: &Arc
             let serving = Abortable::new(serve(socket, newcomer, app.clone(), router.clone(), errors.clone()), leave);
             app.tasks().spawn(async { _ = serving.await });
         } else if let Ok(place) = overflow.clone().try_acquire_owned() {
-            let refusing = refuse(socket, limits.header_timeout, errors.clone());
+            let refusing = refuse(socket, app.clone(), errors.clone());
             app.tasks().spawn(async move {
                 refusing.await;
                 drop(place);
@@ -230,15 +229,14 @@ async fn serve(socket: Patient, newcomer: Newcomer, app: App, router: Router, er
 }
 
 /// Tells a connection beyond the limit that there is no room.
-async fn refuse(socket: TcpStream, patience: Duration, errors: Arc<ErrorShapes>) {
+async fn refuse(socket: TcpStream, app: App, errors: Arc<ErrorShapes>) {
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let problem = Problem::new(ErrorCode::Unavailable, "too many connections; try again later");
-        let response = problem.into_response_as(errors.at(request.uri().path()));
+        let response = gate::refuse(&app, &errors, &request);
         async move { Ok::<_, Infallible>(response) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(patience)
+        .header_read_timeout(app.config().limits.header_timeout)
         .keep_alive(false)
         .serve_connection(TokioIo::new(socket), service);
     if let Err(error) = connection.await {

@@ -118,10 +118,8 @@ impl TestServer {
     /// Posts to a chat what must be refused. A stream is not read: it might never end.
     pub async fn refused_chat(&self, body: &Value) -> Answer {
         let response = self.request(Method::POST, "/api/chat").json(body).send().await.expect("the server answers");
-        let status = response.status().as_u16();
-        assert_ne!(status, 200, "{body}");
-        let text = response.text().await.expect("the answer is complete");
-        Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+        assert_ne!(response.status().as_u16(), 200, "{body}");
+        Answer::read(response).await
     }
 
     /// Posts to a chat, and reads the stream to its end.

@@ -80,8 +80,7 @@ impl RawSocket {
             assert!(self.fill().await, "the answer is complete");
         }
         let body = String::from_utf8(self.unread.drain(..length).collect()).expect("the body is text");
-        let body = serde_json::from_str(&body).unwrap_or(serde_json::Value::String(body));
-        let answer = Answer { status: head.status, body };
+        let answer = Answer::of(head.status, Some(head.header("x-request-id")), body);
         (head, answer)
     }
 

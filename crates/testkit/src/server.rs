@@ -8,7 +8,7 @@ use handback_core::calls::Counts;
 use handback_server::app::Extensions;
 use handback_server::config::Config;
 use handback_server::{App, Server};
-use reqwest::{Client, Method, RequestBuilder};
+use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -48,10 +48,29 @@ pub struct Answer {
 impl Answer {
     /// Sends a request and reads all of the answer.
     pub async fn to(request: RequestBuilder) -> Self {
-        let response = request.send().await.expect("the server answers");
-        let status = response.status().as_u16();
+        Self::read(request.send().await.expect("the server answers")).await
+    }
+
+    /// Reads all of a response.
+    pub async fn read(response: Response) -> Self {
+        let (status, id) = (response.status().as_u16(), response.headers().get("x-request-id").cloned());
         let text = response.text().await.expect("the answer is complete");
-        Self { status, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+        Self::of(status, id.as_ref().map(|id| id.to_str().expect("ASCII")), text)
+    }
+
+    /// The answer with this status, `x-request-id` and body. An error has the id in its body, and it is taken out there.
+    #[track_caller]
+    pub(crate) fn of(status: u16, id: Option<&str>, text: String) -> Self {
+        let mut body = serde_json::from_str(&text).unwrap_or(Value::String(text));
+        // What is no request is refused by the HTTP library, without a body. The refusals of acks have no more keys than
+        // their protocol says.
+        let is_refused_ack = body["ok"] == false && body.get("error").is_none();
+        if status >= 400 && body != "" && !is_refused_ack {
+            let place = if body["data"].is_object() { &mut body["data"] } else { &mut body };
+            let told = place.as_object_mut().and_then(|place| place.remove("request"));
+            assert!(id.is_some() && told.as_ref().and_then(Value::as_str) == id, "{id:?} is not in {status} {body}");
+        }
+        Self { status, body }
     }
 
     /// The code of an error, or "".

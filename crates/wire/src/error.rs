@@ -79,4 +79,6 @@ pub struct ErrorBody {
     /// More details, if there are any.
     #[cfg_attr(feature = "openapi", schema(value_type = Option<Object>))]
     pub details: Option<Box<RawValue>>,
+    /// The id of the HTTP request, as in the header `x-request-id` and in the server's log.
+    pub request: Option<String>,
 }

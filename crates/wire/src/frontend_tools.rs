@@ -47,7 +47,7 @@ pub struct Claim {
 
 /// The answer to an ack or a claim.
 #[skip_serializing_none]
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Acknowledged {
     /// Whether the ack or claim is accepted.
@@ -58,4 +58,6 @@ pub struct Acknowledged {
     pub reason: Option<String>,
     /// The problem, for people.
     pub error: Option<String>,
+    /// The id of the HTTP request, as in the header `x-request-id` and in the server's log.
+    pub request: Option<String>,
 }

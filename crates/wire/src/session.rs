@@ -321,6 +321,8 @@ pub struct TurnErrorData {
     pub is_retryable: Option<bool>,
     /// Why a prompt is refused with 409: `queue` (too many prompts wait) or `taken` (the message id is in use).
     pub reason: Option<String>,
+    /// For requests: the id of the HTTP request, as in the header `x-request-id` and in the server's log.
+    pub request: Option<String>,
 }
 
 /// A part of a message.

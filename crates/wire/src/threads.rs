@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with_macros::skip_serializing_none;
 
 /// A room: an agent to talk to.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -134,9 +135,12 @@ pub struct RunUsage {
 }
 
 /// An error of this API.
+#[skip_serializing_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Detail {
     /// The problem, for people.
     pub detail: String,
+    /// The id of the HTTP request, as in the header `x-request-id` and in the server's log.
+    pub request: Option<String>,
 }

@@ -21,6 +21,8 @@ mod sessions;
 #[cfg(unix)]
 mod terminal;
 #[cfg(unix)]
+mod trail;
+#[cfg(unix)]
 mod upkeep;
 mod usage;
 

@@ -13,18 +13,18 @@ use crate::processes::{Process, serve_with, start};
 use crate::{Ran, command, handback, run};
 
 /// A directory that is removed with what is in it.
-struct Directory(PathBuf);
+pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self(temporary(name))
     }
 
-    fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
 
-    fn join(&self, name: &str) -> String {
+    pub(crate) fn join(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::calls::delegate::Actor;
 use crate::calls::frontend::timeout_for;
 use crate::calls::hub::Hub;
+use crate::calls::trail;
 use crate::id::{PermissionId, SessionId};
 use crate::schema::{InputError, one_line};
 use crate::store::{Answer, Ask, CallHead, Executor, IfFull, JournaledCall, Outcome, Reply, StoreError};
@@ -137,6 +138,7 @@ impl Hub {
         let journaled = self.0.store.begin(&call, IfFull::Fails).await;
         let denied = match (&journaled, denied) {
             (Ok(_), None) => {
+                trail::allowed(&head, &open.ask);
                 self.of_client(head.client(), |table| {
                     table.note(&head.request, call.offered);
                     table.approve(open, reply, head.clone(), Instant::now());

@@ -10,6 +10,7 @@ use crate::calls::hub::Hub;
 use crate::calls::outbox::Signal;
 use crate::calls::pending::LinkId;
 use crate::calls::table::{Attach, Next};
+use crate::calls::trail;
 use crate::id::{ClientId, ConnectionName, EventId, RequestId, SessionId};
 use crate::store::CallHead;
 
@@ -67,6 +68,10 @@ pub struct Connection {
     client: ClientId,
     link: LinkId,
     signal: Arc<Signal>,
+    name: Option<ConnectionName>,
+    opened: Instant,
+    /// What its lines in the log belong to: the request that opened it.
+    span: tracing::Span,
     /// The connection's own copy, so that connections do not share one reference count.
     epoch: Arc<str>,
 }
@@ -77,15 +82,18 @@ impl Hub {
         let Opening { client, name, grace, session, last_seen } = opening;
         let attach = Attach {
             client: client.clone(),
-            name,
+            name: name.clone(),
             grace: grace.min(self.limits().largest_grace),
             limit: session,
             last_seen: last_seen.filter(|id| id.epoch == self.0.epoch).map(|id| id.number),
         };
         let wall = self.0.clock.now();
-        let attached = self.of_client(&client, |table| table.attach(attach, Instant::now(), wall));
+        let opened = Instant::now();
+        let attached = self.of_client(&client, |table| table.attach(attach, opened, wall));
         let (link, signal) = attached.ok_or(TooManyConnections)?;
-        Ok(Connection { hub: self.clone(), client, link, signal, epoch: (*self.0.epoch).into() })
+        trail::connected(&client, name.as_ref());
+        let (span, epoch) = (tracing::Span::current(), (*self.0.epoch).into());
+        Ok(Connection { hub: self.clone(), client, link, signal, name, opened, span, epoch })
     }
 
     /// Closes the connection with this name and limit, without grace, because it will not return. If it was the last
@@ -109,7 +117,10 @@ impl Connection {
         while self.signal.lower(context.waker()) {
             let next = self.hub.of_client(&self.client, |table| table.next(&self.client, self.link, Instant::now()));
             return Poll::Ready(match next {
-                Next::Offer { head, attempt, number } => Delivery::Request { head, attempt, id: id(number) },
+                Next::Offer { head, attempt, number } => {
+                    self.span.in_scope(|| trail::offered(&head, attempt, self.name.as_ref()));
+                    Delivery::Request { head, attempt, id: id(number) }
+                }
                 Next::Cancel { request, reason, number } => Delivery::Cancel { request, reason, id: id(number) },
                 Next::Superseded => Delivery::Superseded,
                 Next::Closed => Delivery::GoingAway,
@@ -128,6 +139,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        self.span.in_scope(|| trail::disconnected(&self.client, self.name.as_ref(), self.opened.elapsed()));
         let endings = self.hub.of_client(&self.client, |table| table.detach(&self.client, self.link, Instant::now()));
         endings.into_iter().for_each(|ending| self.hub.journal_in_background(ending));
     }

@@ -26,6 +26,7 @@ use crate::calls::open_call::{Entered, Identity, Known, OpenCall};
 use crate::calls::pending::{PendingCall, Stage};
 use crate::calls::shards::Lifecycle;
 use crate::calls::table::{Ending, Table};
+use crate::calls::trail;
 use crate::events::Event;
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId, SessionId};
 use crate::schema::{InputError, one_line};
@@ -109,6 +110,22 @@ pub enum Refusal {
     Store(#[from] StoreError),
 }
 
+impl Refusal {
+    /// The reason as a word, for the log.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::UnknownTool(_) => "unknown_tool",
+            Self::InvalidInput(_) => "invalid_input",
+            Self::DuplicateRequest(_) => "duplicate_request",
+            Self::Forgotten(_) => "forgotten",
+            Self::RateLimited { .. } => "rate_limited",
+            Self::Overloaded => "overloaded",
+            Self::ShuttingDown => "shutting_down",
+            Self::Store(_) => "store",
+        }
+    }
+}
+
 /// On whose behalf a call is answered, cancelled or allowed.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -169,6 +186,21 @@ pub enum NotTaken {
     /// The journal failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl NotTaken {
+    /// The reason as a word, for the log.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Forbidden => "forbidden",
+            Self::Conflict => "conflict",
+            Self::Over => "over",
+            Self::NotAllowedYet => "not_allowed_yet",
+            Self::Claimed => "claimed",
+            Self::Store(_) => "store",
+        }
+    }
 }
 
 impl Hub {
@@ -262,6 +294,10 @@ impl Hub {
             if let Some(refusal) = refusal {
                 open.withdraw();
                 return Err(refusal);
+            }
+            trail::opened(&open.head);
+            if let Some(ask) = open.ask() {
+                trail::asked(&open.head, ask);
             }
             // Without an ask, the time that the journal took counts as time in the queue.
             let permit = |table: &mut Table| permit(table, &open.head, new.permission, ask, now);
@@ -359,6 +395,18 @@ impl Hub {
         answerer: Answerer<'_>,
         outcome: Outcome,
     ) -> Result<Taken, NotTaken> {
+        let taken = self.take_answer(request, actor, answerer, outcome).await;
+        trail::answered(request, &taken);
+        taken
+    }
+
+    async fn take_answer(
+        &self,
+        request: &RequestId,
+        actor: &Actor,
+        answerer: Answerer<'_>,
+        outcome: Outcome,
+    ) -> Result<Taken, NotTaken> {
         let mut outcome = Some(outcome);
         let decided = match self.decide(request, actor, answerer, &mut outcome) {
             // Boxed: this is rare, and would enlarge the future of every answer.
@@ -410,6 +458,7 @@ impl Hub {
                 let is_result = outcome.kind() != OutcomeKind::Timeout;
                 let might_have = call.may_have_run && answerer.may_answer(call.claimant.as_deref());
                 if is_result && might_have && self.0.store.keep_late(request, outcome.clone()).await? {
+                    trail::late(&call.head, &outcome);
                     let call = FinishedCall { late: Some(outcome), ..FinishedCall::clone(&call) };
                     self.emit(Event::Late(Arc::new(call)));
                 }

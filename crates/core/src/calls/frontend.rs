@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use crate::calls::delegate::{Actor, Answerer, NotTaken, Taken, not_yet};
 use crate::calls::hub::Hub;
 use crate::calls::table::Table;
+use crate::calls::trail;
 use crate::id::RequestId;
 use crate::store::{Ack, Begun, Executor, FinishedCall, IfFull, Outcome, StoreFuture, ToolSpec};
 
@@ -91,6 +92,10 @@ impl Hub {
             let undo = |table: &mut Table| table.calls.get_mut(request).map(|call| call.claimant = before);
             self.of_call(request, undo);
             return Err(error.into());
+        }
+        match claim {
+            Claim::Take => trail::claimed(request),
+            Claim::Release => trail::released(request),
         }
         Ok(())
     }

@@ -12,11 +12,13 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::aside::Aside;
 use crate::calls::metrics::Metrics;
 use crate::calls::shards::{Common, Left, Lifecycle, Shards, shard_of};
 use crate::calls::table::{ClientInfo, Ending, Table, ToolChange};
+use crate::calls::trail;
 use crate::clock::Clock;
 use crate::events::{Event, SessionEvent, Subscription, Topic, Topics};
 use crate::id::{ClientId, RequestId, SessionId, ToolId};
@@ -187,7 +189,7 @@ impl Hub {
                 let offered = match writing.await {
                     Ok(_) => note.offered,
                     Err(error) => {
-                        tracing::error!(request = %note.head.request, %error, "an offer could not be journaled, and waits");
+                        tracing::error!(call = note.head.request.as_str(), %error, "an offer could not be journaled, and waits");
                         tokio::time::sleep(JOURNALED_AGAIN).await;
                         0
                     }
@@ -213,7 +215,7 @@ impl Hub {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
-        let task = self.0.tasks.spawn_on(work, &self.0.runtime);
+        let task = self.0.tasks.spawn_on(work.in_current_span(), &self.0.runtime);
         task.await.unwrap_or_else(|error| Err(StoreError::Failed(error.to_string()).into()))
     }
 
@@ -296,6 +298,7 @@ impl Hub {
             if self.0.shards.take(&head.request, head.client()) {
                 let number = self.of_client(head.client(), |table| table.reopen(call, &self.0.clock, now));
                 self.0.shards.entered(&head.request, head.client(), number);
+                trail::reopened(&head);
             }
             if let Some(reason) = denied
                 && let Some(ending) = self.end(&head, Outcome::Denied(reason.into()))
@@ -313,7 +316,7 @@ impl Hub {
             let schema = match self.schemas().compile(Some(&schema), self.limits()).await {
                 Ok(schema) => schema,
                 Err(error) => {
-                    tracing::warn!(client = %client.id, tool = %name, %error, "a stored tool is no longer allowed");
+                    tracing::warn!(client = client.id.as_str(), tool = name.as_str(), %error, "a stored tool is no longer allowed");
                     continue;
                 }
             };
@@ -358,12 +361,14 @@ impl Hub {
         let wall = self.0.clock.now();
         let register = |table: &mut Table| table.register(client, placement, specs, Instant::now(), wall);
         let change = self.of_client(client, register)?;
+        trail::registered(client, change.ids.len());
         Ok(Registration { hub: self.clone(), client: client.clone(), change })
     }
 
     /// Unregisters tools by name or full id, or all of the client's when `which` is `None`. Open calls go on.
     pub fn unregister(&self, client: &ClientId, session: Option<&SessionId>, which: Option<&[String]>) -> Registration {
         let change = self.of_client(client, |table| table.unregister(client, session, which));
+        trail::unregistered(client, change.ids.len());
         Registration { hub: self.clone(), client: client.clone(), change }
     }
 

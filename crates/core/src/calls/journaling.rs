@@ -3,8 +3,11 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
+use tracing::Instrument;
+
 use crate::calls::hub::Hub;
 use crate::calls::table::Ending;
+use crate::calls::trail;
 use crate::id::RequestId;
 use crate::store::{FinishedCall, IfFull, Origin, StoreError, StoreFuture};
 
@@ -78,7 +81,7 @@ impl<H: Borrow<Hub>> Ended<H> {
         let ended = Ended { hub, ending, writing, waits, is_journaled: false, is_told, in_background: true };
         let journaling = async move { log_failure(&request, journaled(ended).await) };
         let hub = self.hub.borrow();
-        hub.0.tasks.spawn_on(journaling, &hub.0.runtime);
+        hub.0.tasks.spawn_on(journaling.in_current_span(), &hub.0.runtime);
     }
 
     /// Takes note of the result of the write. If it may succeed later, another one waits for that.
@@ -114,7 +117,7 @@ async fn journaled<H: Borrow<Hub>>(mut ended: Ended<H>) -> Result<(), StoreError
 
 fn log_failure(request: &RequestId, journaled: Result<(), StoreError>) {
     if let Err(error) = journaled {
-        tracing::error!(%request, %error, "the end of a call was not journaled");
+        tracing::error!(call = request.as_str(), %error, "the end of a call was not journaled");
     }
 }
 
@@ -126,7 +129,7 @@ impl<H: Borrow<Hub>> Drop for Ended<H> {
         let Some(mut ending) = self.ending.take() else { return };
         let hub = self.hub.borrow();
         hub.of_client(ending.call.head.client(), |table| {
-            table.metrics.finished(&ending.call);
+            table.metrics.finished(&ending.call, &table.common.tool_names);
             if self.is_journaled {
                 table.finished.journaled(&ending.call.head.request);
             }
@@ -134,6 +137,7 @@ impl<H: Borrow<Hub>> Drop for Ended<H> {
                 table.tell_end(&ending.call);
             }
         });
+        trail::ended(&ending.call);
         ending.waiters.tell(&ending.call);
         hub.changed_if_draining();
     }

@@ -11,6 +11,7 @@ use crate::calls::delegate::{Callee, NewCall, Refusal};
 use crate::calls::hub::Hub;
 use crate::calls::pending::Stage;
 use crate::calls::table::Table;
+use crate::calls::trail;
 use crate::id::{CallId, MessageId, RequestId, SessionId};
 use crate::schema::is_same_json;
 use crate::store::{Ask, CallHead, FinishedCall, Origin, Outcome, StoreError};
@@ -23,7 +24,7 @@ impl Hub {
     /// Joins the call with this id, if the table has it.
     pub(super) fn join(&self, request: &RequestId, new: &Identity<'_>) -> Known {
         let refused = || Known::Joined(Err(Refusal::DuplicateRequest(request.clone())));
-        self.of_call(request, |table| {
+        let known = self.of_call(request, |table| {
             let Some(call) = table.calls.get_mut(request) else {
                 return match table.finished.get(request, Instant::now()).map(|over| over.unjournaled.clone()) {
                     None => Known::No,
@@ -42,7 +43,11 @@ impl Hub {
             call.waiters.add(waiter);
             let head = call.head.clone();
             Known::Joined(Ok(OpenCall { hub: self.clone(), head, asked, is_allowed, ended, over: false }))
-        })
+        });
+        if let Known::Joined(Ok(open)) = &known {
+            trail::joined(&open.head);
+        }
+        known
     }
 
     /// The call that was joined, if the table knows one.

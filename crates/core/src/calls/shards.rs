@@ -18,6 +18,7 @@ use crate::clock::{SHARDS, named_by};
 use crate::events::{Event, Topics};
 use crate::id::{ClientId, RequestId};
 use crate::limits::Limits;
+use crate::metrics::Labels;
 use crate::sharded::Sharded;
 use crate::store::{CallStore, JournaledCall, StoreFuture};
 use crate::tools::Owners;
@@ -52,6 +53,8 @@ pub(crate) struct Common {
     pub(crate) store: Arc<dyn CallStore>,
     /// Which client has which tool.
     pub(crate) owners: Arc<Owners>,
+    /// The names of tools that calls are counted by.
+    pub(crate) tool_names: Labels,
     /// Numbers connections, streams and frames. It is shared by all clients, so that no number is used twice.
     counter: AtomicU64,
     pub(crate) clients: AtomicUsize,
@@ -74,6 +77,7 @@ impl Common {
             topics,
             store,
             owners: Arc::default(),
+            tool_names: Labels::default(),
             counter: AtomicU64::new(0),
             clients: AtomicUsize::new(0),
             remembered: AtomicUsize::new(0),

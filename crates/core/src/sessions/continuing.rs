@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::history::History;
 use super::live::{Enqueued, NewTurn, TurnStart};
@@ -139,7 +140,7 @@ impl Sessions {
                 tracing::error!(%error, "the results of calls could not be stored");
             }
         };
-        self.hub().0.tasks.spawn_on(beginning, &self.hub().0.runtime);
+        self.hub().0.tasks.spawn_on(beginning.in_current_span(), &self.hub().0.runtime);
     }
 
     /// Stores the results of a turn's calls and lets the turn go on, unless it has already been continued. Returns

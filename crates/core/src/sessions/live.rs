@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ahash::HashMap;
 use tokio::sync::oneshot;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::{Instrument, Span};
 
 use super::history::History;
 use super::{Result, SessionError, Sessions};
@@ -149,6 +150,8 @@ pub(super) struct TurnStart {
 impl TurnStart {
     /// Lets the turn begin.
     pub(super) fn begin(mut self) {
+        let Message { session, id, .. } = &*self.user;
+        tracing::info!(target: "handback::turn", session = session.as_str(), turn = id.as_str(), "accepted");
         if let Some(stored) = self.stored.take() {
             // Nobody receives this if the session was deleted meanwhile.
             _ = stored.send(());
@@ -202,6 +205,8 @@ pub(crate) struct Queued {
     after: Option<MessageId>,
     /// Whether an earlier process left the turn open.
     pub(crate) is_left: bool,
+    /// What the turn's lines in the log belong to: the request that asked for it.
+    span: Span,
     /// Receives when the turn's message or results are stored. The turn waits for this before it begins.
     stored: oneshot::Receiver<()>,
     done: oneshot::Sender<Arc<Message>>,
@@ -222,8 +227,8 @@ impl Queued {
         let beginning = TurnStart { sessions: sessions.clone(), user: user.clone(), stored: Some(tell_stored) };
         let enqueued = Enqueued { answer: Some(answer), feed: feed.clone(), beginning: Some(beginning) };
         let _close_feed = feed.as_ref().map(Feed::closer);
-        let (session, user) = (session.clone(), user.clone());
-        (Self { session, user, adopts, feed, _close_feed, after, is_left, stored, done }, enqueued)
+        let (session, user, span) = (session.clone(), user.clone(), Span::current());
+        (Self { session, user, adopts, feed, _close_feed, after, is_left, span, stored, done }, enqueued)
     }
 
     fn needs(&self) -> Option<&TurnNeeds> {
@@ -483,7 +488,12 @@ async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: Handles) 
         if let Some(live) = sessions.live(&id).get_mut(&id) {
             live.is_stored = is_stored;
         }
-        let answer = if is_stored { turn::turn(&sessions, &id, &mut queued, &turn.abort).await } else { None };
+        let span = tracing::info_span!(
+            target: "handback::turn", parent: &queued.span, "turn", turn = queued.user.id.as_str());
+        let answer = match is_stored {
+            true => turn::turn(&sessions, &id, &mut queued, &turn.abort).instrument(span).await,
+            false => None,
+        };
         if sessions.hub().is_leaving() {
             return;
         }

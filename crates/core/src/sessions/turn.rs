@@ -14,6 +14,7 @@
 
 mod calls;
 mod draft;
+mod report;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,12 +26,13 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::calls::result_for_model;
 use self::calls::{CallContext, Calls};
 use self::draft::Draft;
+use self::report::{AnswerReport, TurnReport};
 use crate::calls::Hub;
 use crate::events::SessionEvent;
 use crate::id::SessionId;
 use crate::sessions::agent::Agent;
 use crate::sessions::history::Conversation;
-use crate::sessions::model::ModelRequest;
+use crate::sessions::model::{ModelRequest, ModelStream};
 use crate::sessions::{Queued, Sessions};
 use crate::store::{
     AssistantMessage, Effect, IfFull, Message, PageTool, Part, PartBody, Role, Session, StoreError, StoreFuture,
@@ -57,7 +59,8 @@ pub(crate) async fn turn(
     };
     sessions.hub().tell(&session, || SessionEvent::Busy);
     let saving = saving.map(|kept| PendingSave { message: None, kept }).into_iter().collect();
-    let mut turn = Turn { sessions, session: &session, saving, queued, draft: None, unkept: None, last: None };
+    let report = TurnReport::begin(sessions, &session);
+    let mut turn = Turn { sessions, session: &session, saving, queued, report, draft: None, unkept: None, last: None };
     let ended = match failure {
         Some(error) => {
             turn.take_up().await;
@@ -76,6 +79,7 @@ pub(crate) async fn turn(
     };
     if ended.is_err() && sessions.hub().is_leaving() {
         // Nothing says that the turn is over, and the next process goes on with it.
+        turn.report.leave();
         return None;
     }
     tokio::select! {
@@ -93,6 +97,7 @@ struct Turn<'a> {
     /// Saves in progress. The store keeps their order.
     saving: VecDeque<PendingSave>,
     queued: &'a Queued,
+    report: TurnReport<'a>,
     /// The message of the current step.
     draft: Option<Draft>,
     /// A complete message that could not be stored.
@@ -193,34 +198,10 @@ impl Turn<'_> {
             tools: &tools,
             most_output: self.sessions.hub().limits().tool_output,
         };
-        let mut stream = model.stream(request);
-        let mut pieces = 0;
-        let at_once = if draft.is_watched() { TOLD_AT_ONCE } else { TAKEN_AT_ONCE };
-        while !draft.is_complete() {
-            let piece = match stream.next().now_or_never() {
-                Some(piece) if pieces < at_once => piece,
-                piece => {
-                    draft.tell();
-                    pieces = 0;
-                    match piece {
-                        Some(piece) => {
-                            tokio::task::yield_now().await;
-                            piece
-                        }
-                        None => {
-                            draft.save_first();
-                            stream.next().await
-                        }
-                    }
-                }
-            };
-            pieces += 1;
-            match piece {
-                Some(piece) => draft.take(piece?)?,
-                None => return Err(cut_off()),
-            }
-        }
-        drop(stream);
+        let mut answer = AnswerReport::begin(wanted);
+        let heard = listen(draft, model.stream(request), &mut answer).await;
+        self.report.answered(&answer, draft.usage(), &heard);
+        heard?;
         let ready = draft.calls(&offered);
         if !ready.is_empty() {
             let refused = repeats.count(&ready, self.sessions.hub().limits().repeated_calls)?;
@@ -276,7 +257,6 @@ impl Turn<'_> {
             ended = self.keep_all().await;
         }
         if let Err(error) = ended {
-            tracing::info!(session = %id, error = error.message(), "a turn ended early");
             let told = Arc::new(error.clone());
             self.sessions.hub().tell(self.session, || SessionEvent::Failed(told));
             self.complete(Some(error));
@@ -290,13 +270,42 @@ impl Turn<'_> {
         {
             tracing::error!(session = %id, %error, "the end of a turn was not kept");
         }
-        match self.last {
-            Some(last) => last,
-            None => {
-                unstored_answer(self.sessions, &self.queued.user, TurnError::Other("the model said nothing".to_owned()))
-            }
-        }
+        let last = self.last.unwrap_or_else(|| {
+            unstored_answer(self.sessions, &self.queued.user, TurnError::Other("the model said nothing".to_owned()))
+        });
+        self.report.end(&last);
+        last
     }
+}
+
+/// Takes the pieces of a model's answer until it is complete.
+async fn listen(draft: &mut Draft, mut stream: ModelStream, report: &mut AnswerReport<'_>) -> Result<(), TurnError> {
+    let mut pieces = 0;
+    let at_once = if draft.is_watched() { TOLD_AT_ONCE } else { TAKEN_AT_ONCE };
+    while !draft.is_complete() {
+        let piece = match stream.next().now_or_never() {
+            Some(piece) if pieces < at_once => piece,
+            piece => {
+                draft.tell();
+                pieces = 0;
+                match piece {
+                    Some(piece) => {
+                        tokio::task::yield_now().await;
+                        piece
+                    }
+                    None => {
+                        draft.save_first();
+                        stream.next().await
+                    }
+                }
+            }
+        };
+        pieces += 1;
+        let piece = piece.ok_or_else(cut_off)??;
+        report.piece();
+        draft.take(piece)?;
+    }
+    Ok(())
 }
 
 fn system(said: &UserMessage, agent: &Agent) -> Option<String> {

@@ -234,6 +234,24 @@ pub enum OutcomeKind {
     Disconnected,
 }
 
+impl OutcomeKind {
+    /// All kinds, in the order in which they are declared.
+    pub const ALL: [Self; 6] =
+        [Self::Success, Self::Error, Self::Timeout, Self::Cancelled, Self::Denied, Self::Disconnected];
+
+    /// The kind as a word, for metrics and the log.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Error => "error",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Denied => "denied",
+            Self::Disconnected => "disconnected",
+        }
+    }
+}
+
 impl Outcome {
     /// The outcome's kind.
     pub fn kind(&self) -> OutcomeKind {

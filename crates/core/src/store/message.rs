@@ -315,6 +315,18 @@ pub enum TurnError {
 }
 
 impl TurnError {
+    /// The kind of the error as a word, for metrics and the log.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Aborted(_) => "aborted",
+            Self::Auth { .. } => "auth",
+            Self::Provider { .. } => "provider",
+            Self::Stopped(_) => "stopped",
+            Self::Refused { .. } => "refused",
+            Self::Other(_) => "error",
+        }
+    }
+
     /// What happened, as text.
     pub fn message(&self) -> &str {
         match self {

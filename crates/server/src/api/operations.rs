@@ -1,5 +1,7 @@
 //! Routes for operators: health, readiness, metrics, the OpenAPI document.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
@@ -8,6 +10,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -54,7 +57,12 @@ async fn metrics(State(app): State<App>, _: Application) -> Result<Response, Pro
     let mut registry = Registry::default();
     let own = registry.sub_registry_with_prefix("handback");
     app.hub().metrics().register(own);
+    app.sessions().metrics().clone().register(own);
+    own.register("build", "The version that is running", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
     own.register("rejected_requests", "Requests that were answered with an error, by status", app.rejected_requests());
+    for metrics in app.metrics() {
+        own.register_collector(Box::new(Added(metrics.clone())));
+    }
     own.register_collector(Box::new(Now(app)));
     registry.register_collector(Box::new(Process));
     let mut text = String::new();
@@ -69,6 +77,16 @@ async fn metrics(State(app): State<App>, _: Application) -> Result<Response, Pro
     responses((status = 200, description = "OpenAPI 3.1", content_type = "application/json")))]
 async fn document(_: Application) -> Response {
     ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], OPENAPI).into_response()
+}
+
+/// Metrics of an embedding program.
+#[derive(Debug)]
+struct Added(Arc<dyn Collector>);
+
+impl Collector for Added {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        self.0.encode(encoder)
+    }
 }
 
 /// Gauges that are read when metrics are asked for.

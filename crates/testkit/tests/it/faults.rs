@@ -75,7 +75,8 @@ async fn a_calm_proxy_changes_no_answer() {
         let mut seen = Vec::new();
         for url in [&world.server.url, &world.faults.url] {
             let request = world.server.http.request(method.clone(), format!("{url}{path}")).json(body);
-            let answer = request.header("origin", "http://localhost:1234").send().await.unwrap();
+            let answer =
+                request.header("origin", "http://localhost:1234").header("x-request-id", "one").send().await.unwrap();
             let (status, headers) = (answer.status(), lasting(answer.headers().clone()));
             seen.push((status, headers, answer.text().await.unwrap()));
         }

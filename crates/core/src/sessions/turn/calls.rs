@@ -9,9 +9,10 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use super::draft::Draft;
-use crate::calls::{Callee, NOT_ALLOWED, NewCall, Refusal, timeout_for};
+use crate::calls::{Callee, NOT_ALLOWED, NewCall, Refusal, log_server_call, timeout_for};
 use crate::clock::Time;
 use crate::events::{Feed, TurnEvent};
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId};
@@ -20,8 +21,8 @@ use crate::schema::{depth, empty_object, one_line};
 use crate::sessions::Sessions;
 use crate::sessions::agent::Agent;
 use crate::store::{
-    Ack, AckStatus, Ask, Executor, FinishedCall, Origin, Outcome, Reply, Session, Success, Tool, ToolPart, ToolResult,
-    ToolSpec, ToolState,
+    Ack, AckStatus, Ask, Executor, FinishedCall, Origin, Outcome, OutcomeKind, Reply, Session, Success, Tool, ToolPart,
+    ToolResult, ToolSpec, ToolState,
 };
 use crate::tools::{Before, HookedCall, Invocation, Offered, Permission, Place, ServerTool, guarded};
 
@@ -309,7 +310,10 @@ impl RunningCall<'_> {
             Ok(open) => open,
             // The next process makes the call.
             Err(Refusal::ShuttingDown) if hub.is_leaving() => return std::future::pending().await,
-            Err(refusal) => return (input, ToolResult::Failed(refused(refusal))),
+            Err(refusal) => {
+                refusal.log(Some(&self.request), &self.id, &self.context.session.id);
+                return (input, ToolResult::Failed(refused(refusal)));
+            }
         };
         let ask = open.ask().cloned();
         let tell = |event: &dyn Fn(&Ask) -> TurnEvent| {
@@ -344,14 +348,18 @@ impl RunningCall<'_> {
             input,
             tools: self.context.offered,
         };
+        let (began, patience) = (Instant::now(), limits.clocks.default_timeout);
         let run = guarded(TOOL, async { tool.run(invocation).await });
-        match tokio::time::timeout(limits.clocks.default_timeout, run).await {
-            Ok(Ok(Ok(success))) => completed(&success),
-            Ok(Ok(Err(error)) | Err(error)) => ToolResult::Failed(error),
+        let (outcome, result) = match tokio::time::timeout(patience, run).await {
+            Ok(Ok(Ok(success))) => (OutcomeKind::Success, completed(&success)),
+            Ok(Ok(Err(error)) | Err(error)) => (OutcomeKind::Error, ToolResult::Failed(error)),
             Err(_) => {
-                ToolResult::Failed(format!("The tool timed out after {}ms", limits.clocks.default_timeout.as_millis()))
+                let message = format!("The tool timed out after {}ms", patience.as_millis());
+                (OutcomeKind::Timeout, ToolResult::Failed(message))
             }
-        }
+        };
+        log_server_call(&self.call, &self.id, &self.context.session.id, outcome, began.elapsed());
+        result
     }
 }
 

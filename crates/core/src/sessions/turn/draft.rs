@@ -126,6 +126,11 @@ impl Draft {
         self.stop.is_some()
     }
 
+    /// The tokens that the model has used, as far as it said.
+    pub(super) fn usage(&self) -> Usage {
+        self.usage
+    }
+
     /// Takes a piece of the model's answer.
     pub(super) fn take(&mut self, piece: ModelEvent) -> Result<(), TurnError> {
         match piece {

@@ -123,13 +123,16 @@ async fn execute(
     Json(request): Json<wire::ExecuteRequest>,
 ) -> Result<Response, Problem> {
     let wait = request.wait.unwrap_or(true);
+    let tool = request.tool_id.clone();
     let new = decode::call(request)?;
+    let (request, session) = (new.request.clone(), new.session.clone());
     // A call whose id nobody else knows ends when this request is dropped. Another one is made all the same: others may have
     // joined it, or nobody is to wait for it.
-    let call = match wait && new.request.is_none() {
-        true => app.hub().open(new).await?,
-        false => app.hub().open_to_end(new, !wait).await?,
+    let opened = match wait && request.is_none() {
+        true => app.hub().open(new).await,
+        false => app.hub().open_to_end(new, !wait).await,
     };
+    let call = opened.inspect_err(|refusal| refusal.log(request.as_ref(), &tool, &session))?;
     if !wait {
         let accepted = wire::Accepted { request_id: call.head().request.to_string() };
         return Ok((StatusCode::ACCEPTED, Json(accepted)).into_response());

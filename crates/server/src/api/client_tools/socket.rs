@@ -14,6 +14,7 @@ use handback_wire::error::ErrorCode;
 use handback_wire::socket::{Answer, ServerMessage, close};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tracing::{Instrument, Span};
 
 use super::decode;
 use super::encode::{self, json};
@@ -38,7 +39,9 @@ pub(super) fn upgrade(
     };
     let tasks = app.tasks().clone();
     let speaker = ClientSocket { app, principal, connection };
-    settings.apply(upgrade).on_upgrade(move |socket| tasks.track_future(ws::drive(socket, settings, speaker)))
+    let span = Span::current();
+    let serve = move |socket| tasks.track_future(ws::drive(socket, settings, speaker).instrument(span));
+    settings.apply(upgrade).on_upgrade(serve)
 }
 
 /// Answers messages of the application on a connection, one after the other.

@@ -1,7 +1,7 @@
 //! From the core to the wire.
 
 use handback_wire::error::ErrorCode;
-use serde_json::json;
+use handback_wire::frontend_tools::Acknowledged;
 
 use crate::problem::{ErrorShape, Problem, json_body};
 
@@ -18,5 +18,12 @@ fn error_body(problem: &Problem) -> Vec<u8> {
         code if code.status() >= 500 => "unavailable",
         _ => "invalid",
     };
-    json_body(&json!({ "ok": false, "reason": reason, "error": problem.message }))
+    let error = Some(problem.message.clone());
+    json_body(&Acknowledged {
+        ok: false,
+        ignored: None,
+        reason: Some(reason.to_owned()),
+        error,
+        request: problem.request(),
+    })
 }

@@ -71,7 +71,7 @@ async fn claim(Access(app, principal): Access, Json(request): Json<wire::Claim>)
 }
 
 fn taken(ignored: Option<bool>) -> Response {
-    Json(wire::Acknowledged { ok: true, ignored, reason: None, error: None }).into_response()
+    Json(wire::Acknowledged { ok: true, ignored, ..wire::Acknowledged::default() }).into_response()
 }
 
 /// Answers with the reason in one word. Reasons that are not about the call are ordinary problems.
@@ -84,6 +84,7 @@ fn not_taken(reason: NotTaken) -> Result<Response, Problem> {
         NotTaken::Over => (StatusCode::GONE, "expired"),
         other @ (NotTaken::Forbidden | NotTaken::Store(_)) => return Err(other.into()),
     };
-    let answer = Json(wire::Acknowledged { ok: false, ignored: None, reason: Some(reason.to_owned()), error: None });
+    let (reason, answer) = (Some(reason.to_owned()), wire::Acknowledged::default());
+    let answer = Json(wire::Acknowledged { reason, ..answer });
     Ok((status, answer).into_response())
 }

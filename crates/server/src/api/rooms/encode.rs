@@ -19,7 +19,7 @@ use crate::problem::{ErrorShape, Problem, json_body};
 pub(super) const ERRORS: ErrorShape = ErrorShape { roots: &["/api/v1"], schema: "Detail", body: error_body };
 
 fn error_body(problem: &Problem) -> Vec<u8> {
-    json_body(&wire::Detail { detail: problem.message.clone() })
+    json_body(&wire::Detail { detail: problem.message.clone(), request: problem.request() })
 }
 
 /// A thread, with its runs if they are asked for.

@@ -14,6 +14,7 @@ use handback_wire::agui::{Event, RunAgentInput};
 use handback_wire::threads as wire;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::oneshot;
+use tracing::Instrument;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -271,7 +272,7 @@ async fn start(
     let (begun, is_begun) = oneshot::channel();
     let (app_, principal, headers, session, id) =
         (app.clone(), principal.clone(), headers.clone(), session.id.clone(), id.clone());
-    app.tasks().spawn(async move {
+    let running = async move {
         let app = app_;
         let recorder = match app.runs().start(&session, &id, raw).await {
             Ok(recorder) => recorder,
@@ -291,7 +292,8 @@ async fn start(
                 _ = begun.send(withdrawn.and(Err(problem)));
             }
         }
-    });
+    };
+    app.tasks().spawn(running.in_current_span());
     is_begun.await.unwrap_or_else(|_| Err(Problem::interrupted()))
 }
 

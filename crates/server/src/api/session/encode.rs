@@ -107,8 +107,8 @@ fn error_body(problem: &Problem) -> Vec<u8> {
         code if code.status() >= 500 => "UnknownError",
         _ => "BadRequest",
     };
-    let (message, reason) = (problem.message.clone(), problem.reason.map(str::to_owned));
-    let data = wire::TurnErrorData { message, reason, ..wire::TurnErrorData::default() };
+    let (message, reason, request) = (problem.message.clone(), problem.reason.map(str::to_owned), problem.request());
+    let data = wire::TurnErrorData { message, reason, request, ..wire::TurnErrorData::default() };
     json_body(&wire::TurnError { name: name.to_owned(), data })
 }
 

@@ -289,7 +289,7 @@ async fn more_calls_than_the_limit_in_a_minute_are_429_with_retry_after() {
     let response = request.send().await.unwrap();
     let retry_after: u64 = response.headers()["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1..=60).contains(&retry_after), "{retry_after}");
-    let answer = Answer { status: response.status().as_u16(), body: response.json().await.unwrap() };
+    let answer = Answer::read(response).await;
     answer.must_fail(429, "RATE_LIMITED");
     assert_eq!(server.counts().calls, 2);
     server.begin_call(json!({ "toolID": other[0] })).await;

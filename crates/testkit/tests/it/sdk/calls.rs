@@ -14,7 +14,11 @@ const TOOL: &str = "client_laptop_tool";
 fn told(ended: Result<ToolResult, Error>) -> Value {
     match ended {
         Ok(result) => serde_json::to_value(result).unwrap(),
-        Err(Error::Refused(refusal)) => json!([refusal.status, refusal.message, refusal.body]),
+        Err(Error::Refused(mut refusal)) => {
+            // A call that is followed was refused by no HTTP request.
+            refusal.body.iter_mut().for_each(|body| body.request = None);
+            json!([refusal.status, refusal.message, refusal.body])
+        }
         Err(other) => panic!("{other:?}"),
     }
 }

@@ -4,6 +4,7 @@ use futures_util::future::join_all;
 use handback_core::sessions::ModelEvent;
 use handback_core::store::{StopReason, Usage};
 use handback_core::tools::Permission;
+use handback_testkit::Answer;
 use handback_testkit::agui::{refused, resolved, result};
 use handback_testkit::session::permit;
 use handback_testkit::tidy::Tidier;
@@ -64,10 +65,8 @@ async fn of_many_starts_at_once_one_wins() {
         let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status() == 200);
         assert_eq!((won.len(), lost.len()), (1, 19));
         for answer in lost {
-            assert_eq!(answer.status(), 400);
-            let body: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
             let detail = format!("run {} was started already; a run is executed once", thread.run);
-            assert_eq!(body, json!({ "detail": detail }));
+            Answer::read(answer).await.must_be(400, &json!({ "detail": detail }));
         }
         for answer in won {
             assert!(answer.text().await.unwrap().contains("RUN_FINISHED"));

@@ -1,0 +1,135 @@
+//! The log lines of calls: one for each stage, with the same names for the same ids everywhere. They have ids, outcomes and
+//! times, and nothing that a tool gets or gives.
+
+use std::time::Duration;
+
+use crate::calls::delegate::{NotTaken, Refusal, Taken};
+use crate::clock::milliseconds;
+use crate::id::{CallId, ClientId, ConnectionName, RequestId, SessionId};
+use crate::store::{Ask, CallHead, FinishedCall, Origin, Outcome, OutcomeKind};
+
+/// Writes a line about a call.
+macro_rules! line {
+    ($head:expr, $stage:literal $(, $field:ident = $value:expr)*) => {{
+        let head: &CallHead = $head;
+        tracing::info!(
+            target: "handback::call",
+            call = head.request.as_str(),
+            tool = head.tool.id.as_str(),
+            client = head.client().as_str(),
+            session = known(head.session.as_str()),
+            $($field = $value,)*
+            $stage
+        )
+    }};
+}
+
+/// An id, unless it is empty.
+fn known(id: &str) -> Option<&str> {
+    (!id.is_empty()).then_some(id)
+}
+
+/// The call is journaled.
+pub(super) fn opened(head: &CallHead) {
+    let origin = match head.origin {
+        Origin::Model => "model",
+        Origin::Application => "application",
+    };
+    line!(head, "opened", origin = origin, call_id = known(head.call.as_str()))
+}
+
+/// An earlier process left the call open.
+pub(super) fn reopened(head: &CallHead) {
+    line!(head, "reopened")
+}
+
+/// Another caller waits for the call as well.
+pub(super) fn joined(head: &CallHead) {
+    line!(head, "joined")
+}
+
+/// The call waits to be allowed.
+pub(super) fn asked(head: &CallHead, ask: &Ask) {
+    line!(head, "asked", permission = ask.id.as_str())
+}
+
+/// Somebody allowed the call. A call that is denied ends.
+pub(super) fn allowed(head: &CallHead, ask: &Ask) {
+    line!(head, "allowed", permission = ask.id.as_str())
+}
+
+/// A connection has taken the call, for the first time or again.
+pub(super) fn offered(head: &CallHead, attempt: u32, connection: Option<&ConnectionName>) {
+    line!(head, "offered", attempt = attempt, connection = connection.map(ConnectionName::as_str))
+}
+
+/// A frontend has claimed the call.
+pub(super) fn claimed(request: &RequestId) {
+    tracing::info!(target: "handback::call", call = request.as_str(), "claimed");
+}
+
+/// A frontend has given its claim back.
+pub(super) fn released(request: &RequestId) {
+    tracing::info!(target: "handback::call", call = request.as_str(), "released");
+}
+
+/// A result came after the end of the call, and is kept with it.
+pub(super) fn late(head: &CallHead, outcome: &Outcome) {
+    line!(head, "late result", outcome = outcome.kind().as_str())
+}
+
+/// The call is over.
+pub(super) fn ended(call: &FinishedCall) {
+    let phases = &call.phases;
+    let ms = milliseconds(phases.approval + phases.queue + phases.execute);
+    let may_have_run = call.may_have_run_without_result();
+    let (outcome, attempt) = (call.outcome.kind().as_str(), call.attempt);
+    line!(&call.head, "ended", outcome = outcome, ms = ms, attempt = attempt, may_have_run = may_have_run)
+}
+
+impl Refusal {
+    /// Writes to the log that a call was not made.
+    pub fn log(&self, request: Option<&RequestId>, tool: &str, session: &SessionId) {
+        let (call, session) = (request.map(RequestId::as_str), known(session.as_str()));
+        tracing::info!(target: "handback::call", call, tool, session, reason = self.word(), "refused");
+    }
+}
+
+/// An answer or a cancel that does not end the call: it came again, or it is not accepted.
+pub(super) fn answered(request: &RequestId, taken: &Result<Taken, NotTaken>) {
+    let call = request.as_str();
+    match taken {
+        Ok(Taken::First) => {}
+        Ok(Taken::Again) => tracing::info!(target: "handback::call", call, "answered again"),
+        Err(why) => tracing::info!(target: "handback::call", call, reason = why.word(), "answer refused"),
+    }
+}
+
+/// A tool of the server itself ran.
+pub(crate) fn log_server_call(call: &CallId, tool: &str, session: &SessionId, outcome: OutcomeKind, took: Duration) {
+    let (call, session) = (call.as_str(), session.as_str());
+    let (outcome, ms) = (outcome.as_str(), milliseconds(took));
+    tracing::info!(target: "handback::call", call, tool, session, outcome, ms, "ended");
+}
+
+/// A client has opened a connection.
+pub(super) fn connected(client: &ClientId, connection: Option<&ConnectionName>) {
+    let (client, connection) = (client.as_str(), connection.map(ConnectionName::as_str));
+    tracing::info!(target: "handback::client", client, connection, "connected");
+}
+
+/// A connection of a client has closed.
+pub(super) fn disconnected(client: &ClientId, connection: Option<&ConnectionName>, open: Duration) {
+    let (client, connection) = (client.as_str(), connection.map(ConnectionName::as_str));
+    tracing::info!(target: "handback::client", client, connection, ms = milliseconds(open), "disconnected");
+}
+
+/// A client has registered tools.
+pub(super) fn registered(client: &ClientId, tools: usize) {
+    tracing::info!(target: "handback::client", client = client.as_str(), tools, "registered");
+}
+
+/// A client has taken tools back.
+pub(super) fn unregistered(client: &ClientId, tools: usize) {
+    tracing::info!(target: "handback::client", client = client.as_str(), tools, "unregistered");
+}
