@@ -81,6 +81,8 @@ are for the memory store where they do not name another; \"the same\" is the row
   the machine does than the rate.
 - **durability** `\"power\"` waits for the disk before a write is answered; writes that come at the same time wait once, together. `\"process\"` is
   the default. What it costs is above all what the disk takes for one such wait: here {on_disk}.
+- **log** `\"info\"`, the default, writes a line for each request and each stage of a call, here five for each call, to a file. Everywhere
+  else the servers log at `\"warn\"`.
 - **Memory** is the server's resident memory with {crowd} idle clients, each with its tool, less what it had before they
   connected, divided by {crowd}.
 - A **turn** is `POST /session/…/message` from the request until its answer, with the built-in model `demo/scripted`: the

@@ -161,7 +161,8 @@ impl Binaries {
         Server::start(command.arg(data.path()), &self.folder.join("bench-server.log"), Some(data))
     }
 
-    /// A command that no setting of the user's, in the environment or in a file nearby, reaches.
+    /// A command that no setting of the user's, in the environment or in a file nearby, reaches. A server logs what goes wrong,
+    /// and nothing else.
     fn command<const N: usize>(&self, program: impl AsRef<Path>, arguments: [&str; N]) -> Command {
         // A full path stays what it is.
         let mut command = Command::new(self.folder.join(program));
@@ -169,6 +170,7 @@ impl Binaries {
         for (key, _) in std::env::vars_os().filter(|(key, _)| is_setting(key)) {
             command.env_remove(key);
         }
+        command.env("HANDBACK_LOG", "warn");
         command
     }
 }

@@ -122,6 +122,7 @@ impl Comparison {
             let (cpu, floor) = self.beside_floor(scenario, cpu)?;
             rows.push(Row::compared(format!("CPU µs/call, {scenario}"), &cpu, &floor, tenths));
         }
+        rows.extend(self.logged_rows()?);
         rows.extend(self.thread_rows()?);
         rows.extend(self.memory_rows()?);
         rows.extend(self.turn_rows()?);
@@ -167,6 +168,17 @@ impl Comparison {
         Ok([
             row(format!("calls/s, {}", Scenario::OnDisk), thousands(rate.median())),
             row("the same, of \"process\"".to_owned(), parts(kept.median())).judged(Goal::AtLeast(0.25), &kept, ""),
+        ])
+    }
+
+    /// What the lines of the log cost a call.
+    fn logged_rows(&self) -> anyhow::Result<[Row; 2]> {
+        let logged = self.stores(Scenario::Logged, cpu)?;
+        let more = logged.of(&self.stores(Scenario::Busy(USUAL), cpu)?);
+        let row = Row::own("the same, of \"warn\"", &more, parts);
+        Ok([
+            Row::own(format!("CPU µs/call, {}", Scenario::Logged), &logged, tenths),
+            row.judged(Goal::AtMost(1.5), &more.sqlite, " with SQLite"),
         ])
     }
 

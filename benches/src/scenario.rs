@@ -76,6 +76,8 @@ pub(crate) enum Scenario {
     IdleSockets,
     /// [`USUAL`] clients, all of them called in turn, and a server that waits for the disk with every write.
     OnDisk,
+    /// [`USUAL`] clients, all of them called in turn, and a server that logs each request and each stage of a call.
+    Logged,
     /// [`USUAL`] clients, all of them called in turn, and a server with so many threads.
     Workers(u32),
     /// No server: calls through the hub itself.
@@ -126,6 +128,7 @@ impl Scenario {
         &[
             Self::Busy(SIZES[1]),
             Self::OnDisk,
+            Self::Logged,
             Self::Turns(TURN_SIZES[1]),
             Self::Read(Readers::Others),
             Self::Read(Readers::Everything),
@@ -147,7 +150,9 @@ impl Scenario {
     pub(crate) fn peers(self) -> &'static [Peer] {
         match self {
             Self::Busy(_) | Self::OneOfMany | Self::Workers(_) => &Peer::ALL,
-            Self::IdleSockets | Self::Turns(_) | Self::Read(_) | Self::Growing | Self::Waiting => &Peer::HANDBACK,
+            Self::IdleSockets | Self::Logged | Self::Turns(_) | Self::Read(_) | Self::Growing | Self::Waiting => {
+                &Peer::HANDBACK
+            }
             Self::OnDisk => &[Peer::Handback(Store::Sqlite)],
             Self::Hub(_) => &[Peer::Handback(Store::Memory)],
         }
@@ -157,7 +162,13 @@ impl Scenario {
     pub(crate) fn has_load(self) -> bool {
         matches!(
             self,
-            Self::Busy(_) | Self::OnDisk | Self::OneOfMany | Self::Workers(_) | Self::Turns(_) | Self::Read(_)
+            Self::Busy(_)
+                | Self::OnDisk
+                | Self::Logged
+                | Self::OneOfMany
+                | Self::Workers(_)
+                | Self::Turns(_)
+                | Self::Read(_)
         )
     }
 
@@ -173,6 +184,7 @@ impl Scenario {
     pub(crate) fn server_settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::OnDisk => &[("HANDBACK_DURABILITY", "power")],
+            Self::Logged => &[("HANDBACK_LOG", "info")],
             _ => &[],
         }
     }
@@ -181,7 +193,7 @@ impl Scenario {
     pub(crate) fn arguments(self) -> Vec<String> {
         let text = match self {
             Self::Busy(clients) => format!("--clients {clients} --concurrency {CONCURRENCY}"),
-            Self::OnDisk | Self::Workers(_) => format!("--clients {USUAL} --concurrency {CONCURRENCY}"),
+            Self::OnDisk | Self::Logged | Self::Workers(_) => format!("--clients {USUAL} --concurrency {CONCURRENCY}"),
             Self::OneOfMany => format!("--clients {CROWD} --active 1 --concurrency {CONCURRENCY}"),
             Self::IdleSockets => format!("--clients {CROWD} --websocket --idle"),
             Self::Hub(Threads::One) => "--threads 1".to_owned(),
@@ -211,6 +223,7 @@ impl fmt::Display for Scenario {
             Self::OneOfMany => write!(f, "{crowd} clients, one called"),
             Self::IdleSockets => write!(f, "{crowd} idle WebSockets"),
             Self::OnDisk => write!(f, "{}, durability \"power\"", crowd_of(USUAL)),
+            Self::Logged => write!(f, "{}, log \"info\"", crowd_of(USUAL)),
             Self::Workers(1) => write!(f, "{}, 1 worker", crowd_of(USUAL)),
             Self::Workers(workers) => write!(f, "{}, {workers} workers", crowd_of(USUAL)),
             Self::Hub(Threads::One) => write!(f, "the hub alone, 1 thread"),
