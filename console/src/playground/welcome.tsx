@@ -14,7 +14,7 @@ export function Welcome({ onSay }: { onSay: (text: string) => void }) {
       <p class="lead">
         Handback lets an AI model use tools that run where the user is: in a tab, an editor, a laptop behind a firewall. This tab is
         such a place. Say something: the model picks a tool, the server hands the call to this tab, and the tab hands back what came
-        of it. The model that is built in needs no key; it goes by your words.
+        of it. The built-in model needs no key and does not think: it picks the tool whose name and description match your words.
       </p>
       <section aria-labelledby="try-it">
         <h2 id="try-it">Try the tools that this page offers</h2>

@@ -89,9 +89,9 @@ impl Question {
     pub(super) fn text(&self) -> String {
         let subject = excerpt(&self.subject, SHOWN_CHARACTERS);
         match &self.about {
-            About::Text => format!("{subject} (text; nothing to refuse): "),
-            About::Json => format!("{subject} (JSON; nothing to refuse): "),
-            About::Call { awaits_input: true, .. } => "New input (a JSON object; nothing to go back): ".to_owned(),
+            About::Text => format!("{subject} (text; empty to refuse): "),
+            About::Json => format!("{subject} (JSON; empty to refuse): "),
+            About::Call { awaits_input: true, .. } => "New input (a JSON object; empty to go back): ".to_owned(),
             About::Call { input, choices, .. } => {
                 let always = if choices.always { ", [a]lways" } else { "" };
                 let edit = if choices.edit { ", [e]dit" } else { "" };

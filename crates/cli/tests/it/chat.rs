@@ -317,7 +317,7 @@ fn a_conversation_at_a_terminal() {
     terminal.type_in("call echo {\"a\":1}\n");
     terminal.wait_for("Allow echo {\"a\":1}? [y]es, [a]lways, [n]o, [e]dit: ");
     terminal.type_in("e\n");
-    terminal.wait_for("New input (a JSON object; nothing to go back): ");
+    terminal.wait_for("New input (a JSON object; empty to go back): ");
     terminal.type_in("{\"a\":2}\n");
     let answer = terminal.wait_for("\n> ");
     assert!(answer.contains("✓ echo ") && answer.contains("The tool `echo` answered: {\"a\":2}\n"), "{answer}");

@@ -14,6 +14,8 @@ mod chat;
 #[cfg(unix)]
 mod local;
 #[cfg(unix)]
+mod metrics;
+#[cfg(unix)]
 mod processes;
 mod readme;
 #[cfg(unix)]

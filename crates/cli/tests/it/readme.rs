@@ -1,10 +1,12 @@
 //! Everything that the README shows is run, and prints what the README says that it prints.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::processes::{serve, serve_with};
+use crate::command;
+use crate::processes::{Process, start};
 
 /// A command, and what it prints.
 #[derive(Debug)]
@@ -49,46 +51,61 @@ fn fits(expected: &str, found: &str) -> bool {
 
 #[test]
 fn the_readme_is_true() {
-    run_page("README.md", "cargo run --release", 16);
+    run_page("README.md", 16);
 }
 
 #[test]
 fn the_page_on_sessions_is_true() {
-    run_page("docs/sessions.md", "handback serve", 14);
+    run_page("docs/sessions.md", 14);
 }
 
 #[test]
 fn the_page_on_ag_ui_is_true() {
-    run_page("docs/agui.md", "handback serve", 24);
+    run_page("docs/agui.md", 24);
 }
 
 #[test]
 fn the_page_on_survival_is_true() {
-    run_page("docs/survival.md", "handback serve --data data", 8);
+    run_page("docs/survival.md", 8);
 }
 
-/// Runs all commands of a page, but for the first, which starts the server.
-fn run_page(page: &str, starts: &str, at_least: usize) {
+#[test]
+fn the_page_on_operating_is_true() {
+    run_page("docs/operating.md", 8);
+}
+
+/// Starts the server as a page says, but on a free port and without what the page does not mention: a database and a log.
+fn start_as(shown: &str, folder: &Path) -> (Process, String) {
+    let arguments = shown.strip_prefix("cargo run --release").or_else(|| shown.strip_prefix("handback serve")).unwrap();
+    let (arguments, log) = arguments.split_once(" 2> ").unwrap_or((arguments, ""));
+    let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
+    command.args(arguments.split_whitespace()).current_dir(folder);
+    if !arguments.contains("--data") {
+        command.arg("--ephemeral");
+    }
+    match log {
+        "" => command.args(["--log", "off"]),
+        log => command.stderr(File::create(folder.join(log)).unwrap()),
+    };
+    start(command)
+}
+
+/// Runs all commands of a page. The first one starts the server.
+fn run_page(page: &str, at_least: usize) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = std::fs::read_to_string(root.join(page)).unwrap();
     let name = page.replace('/', "-");
     let folder = std::env::temp_dir().join(format!("handback-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let data = folder.join("data");
-    let (_server, url) = match starts.contains("--data") {
-        true => serve_with(&["serve", "--listen", "127.0.0.1:0", "--log", "off", "--data", data.to_str().unwrap()]),
-        false => serve("127.0.0.1:0"),
-    };
-    let address = url.strip_prefix("http://").unwrap().replace("127.0.0.1", "localhost");
-
     let commands = shown(&text);
     assert!(commands.len() >= at_least, "{page} has lost its commands: {commands:#?}");
-    assert_eq!(commands[0].command, starts);
     assert_eq!(commands[0].output, ["handback listening on http://127.0.0.1:4096"]);
+    let (_server, url) = start_as(&commands[0].command, &folder);
+    let address = url.strip_prefix("http://").unwrap().replace("127.0.0.1", "localhost");
     let mut script = String::new();
     for (place, shown) in commands.iter().enumerate().skip(1) {
-        let command = shown.command.replace("localhost:4096", &address).replace("$PWD/target/release:", "");
-        write!(script, "echo '@@ {place}'\n{command}\n").unwrap();
+        let line = shown.command.replace("localhost:4096", &address).replace("$PWD/target/release:", "");
+        write!(script, "echo '@@ {place}'\n{line}\n").unwrap();
     }
     script.push_str("echo '@@ end'\nkill $(jobs -p) 2>/dev/null\n");
 
@@ -126,7 +143,7 @@ fn run_page(page: &str, starts: &str, at_least: usize) {
 fn the_page_on_configuration_lists_every_key_and_its_default() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/configuration.md")).unwrap();
-    let mut config = crate::command(&["config", "--json"]);
+    let mut config = command(&["config", "--json"]);
     config.env("HOME", "/home/ada").env_remove("XDG_DATA_HOME");
     let rows = crate::run(config).stdout.replace("/home/ada", "~");
     let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
@@ -147,7 +164,7 @@ fn the_configuration_that_the_page_shows_is_taken() {
     let mut printed = String::new();
     for block in page.split("```toml\n").skip(1) {
         std::fs::write(&path, block.split("```").next().unwrap()).unwrap();
-        let mut config = crate::command(&["config", "--config", path.to_str().unwrap()]);
+        let mut config = command(&["config", "--config", path.to_str().unwrap()]);
         config.env("WORK_API_KEY", "a-work-key");
         let ran = crate::run(config);
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{block}");

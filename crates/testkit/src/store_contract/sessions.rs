@@ -139,7 +139,7 @@ pub async fn sessions_are_listed_by_agent(store: Arc<dyn Store>) {
         (None, None, &["h", "f", "b", "d", "c", "e", "a", "g"]),
         (Some("chef"), None, &["b", "c", "a", "g"]),
         (Some(""), None, &["d"]),
-        // Who names none has that one.
+        // A caller that names no agent gets that one.
         (Some("default"), None, &["h"]),
         (Some("nobody"), None, &[]),
         (None, Some("desk"), &["h", "f", "b", "d", "e", "g"]),

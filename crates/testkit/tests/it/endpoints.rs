@@ -4,5 +4,6 @@ mod calls;
 mod execute;
 mod paths;
 mod register;
+mod request_ids;
 mod results;
 mod unregister;

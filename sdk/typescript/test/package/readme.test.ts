@@ -72,7 +72,7 @@ test("what the README shows is what happens", async (test) => {
   for (const [number, { runs, output }] of blocks.entries()) {
     if (!runs) continue;
     const path = join(project, `built/block-${number}.js`);
-    // The server that is there already is one of this test.
+    // The server that already runs is one of this test.
     await writeFile(path, (await readFile(path, "utf8")).replaceAll("http://127.0.0.1:4096", server.url));
     const env = { ...process.env, HANDBACK_BINARY: BINARY, HOME: project };
     const { stdout } = await run(process.execPath, [path], { cwd: project, env, timeout: 60_000 });

@@ -43,7 +43,7 @@ fn a_letter_or_a_word_answers() {
 fn an_input_can_be_put_in_place_of_the_models() {
     let edited = typed(&mut question(r#"{"path":"a"}"#), &[Some("e"), Some(" {\"path\":\"b\"} ")]);
     assert_eq!(edited, r#"{"response":"once","input":{"path":"b"}}"#);
-    let prompt = "New input (a JSON object; nothing to go back): |";
+    let prompt = "New input (a JSON object; empty to go back): |";
     let lines = [Some("e"), Some("[]"), Some("{"), Some("")];
     assert_eq!(
         typed(&mut question(r#"{"path":"a"}"#), &lines),
@@ -71,12 +71,12 @@ fn nothing_in_a_question_moves_the_cursor() {
 fn anything_else_is_answered_in_words_or_in_json() {
     let question = |about| Question { id: "i".to_owned(), thread: 1, subject: "Which\nday?".to_owned(), about };
     let mut words = question(About::Text);
-    assert_eq!(words.text(), "Which day? (text; nothing to refuse): ");
+    assert_eq!(words.text(), "Which day? (text; empty to refuse): ");
     assert_eq!(typed(&mut words, &[Some(" Sunday ")]), "\"Sunday\"");
     assert_eq!(typed(&mut words, &[Some("")]), "refused");
     assert_eq!(typed(&mut words, &[None]), "refused");
     let mut json = question(About::Json);
-    let prompt = "Which day? (JSON; nothing to refuse): ";
+    let prompt = "Which day? (JSON; empty to refuse): ";
     assert_eq!(json.text(), prompt);
     let remark = "That is not JSON: expected value at line 1 column 1\n";
     assert_eq!(typed(&mut json, &[Some("Sunday")]), format!("{remark}{prompt}|"));

@@ -74,11 +74,11 @@ fn anything_else_is_answered_in_words_or_in_json() {
         question(1, &interrupt(value), &conversation())
     };
     let mut words = asked(json!({"type": "string"}));
-    assert_eq!(words.text(), "Which day? (text; nothing to refuse): ");
+    assert_eq!(words.text(), "Which day? (text; empty to refuse): ");
     assert_eq!(typed(&mut words, Some(" Sunday ")), resolved(json!("Sunday")));
     assert_eq!(typed(&mut words, Some("")), json!({"interruptId": "i", "status": "cancelled"}));
     let mut number = asked(json!({"type": "object"}));
-    assert_eq!(number.text(), "Which day? (JSON; nothing to refuse): ");
+    assert_eq!(number.text(), "Which day? (JSON; empty to refuse): ");
     assert_eq!(typed(&mut number, Some("Sunday")), json!("That is not JSON: expected value at line 1 column 1\n"));
     assert_eq!(typed(&mut number, Some("{\"day\":7}")), resolved(json!({"day": 7})));
 }
