@@ -77,11 +77,11 @@ sdk/typescript/node_modules/.installed: sdk/typescript/package.json sdk/typescri
 	cd sdk/typescript && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
-## Build the console anew; what is built is committed, and part of the binary.
+## Build the console anew; what is built is committed in the crate of the server.
 console: console/node_modules/.installed
 	cd console && npm run --silent build
 
-## The console's types, and that console/dist is what its sources build to.
+## The console's types, and that crates/server/console is what its sources build to.
 console-check: console/node_modules/.installed
 	cd console && npm run --silent check
 
@@ -112,7 +112,7 @@ lint: need foreign/.venv/.installed
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --quiet --workspace --test it schema::
-	foreign/.venv/bin/openapi-spec-validator --validation-errors all schemas/openapi.json
+	foreign/.venv/bin/openapi-spec-validator --validation-errors all crates/server/openapi.json
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny check bans licenses sources; \
 	else echo "cargo-deny is not installed: dependencies are not checked (cargo install cargo-deny)"; fi
 
@@ -127,7 +127,7 @@ bench: need
 	$(CARGO) build --release -p handback -p handback-benches
 	$(or $(CARGO_TARGET_DIR),target)/release/compare $(if $(EARLIER),--earlier $(EARLIER))
 
-## Write schemas/openapi.json anew from the routes, and the schemas that the foreign tests have of schemars.
+## Write crates/server/openapi.json anew from the routes, and the schemas that the foreign tests have of schemars.
 schemas: need
 	UPDATE_SCHEMAS=1 $(CARGO) test --quiet -p handback-testkit --test it schema::
 

@@ -26,6 +26,9 @@ export default defineConfig({
     ),
   },
   build: {
+    // The crate embeds them, and its package holds nothing from outside of it.
+    outDir: fileURLToPath(new URL("../crates/server/console", import.meta.url)),
+    emptyOutDir: true,
     target: "es2022",
     // The first that know `light-dark()`.
     cssTarget: ["chrome123", "edge123", "firefox120", "safari17.5"],

@@ -1,4 +1,4 @@
-// Builds the console anew and compares it with the committed dist, which the server embeds.
+// Builds the console anew and compares it with the committed files, which the server embeds.
 
 import { execFileSync } from "node:child_process";
 import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
@@ -12,11 +12,11 @@ try {
   const run = (...command) => execFileSync(process.execPath, command, { cwd: root, stdio: ["ignore", "ignore", "inherit"] });
   run("node_modules/vite/bin/vite.js", "build", "--outDir", fresh, "--emptyOutDir", "--logLevel", "error");
   run("scripts/precompress.mjs", fresh);
-  const [committed, built] = [await contents(join(root, "dist")), await contents(fresh)];
+  const [committed, built] = [await contents(resolve(root, "../crates/server/console")), await contents(fresh)];
   const names = [...new Set([...committed.keys(), ...built.keys()])].sort();
   const differing = names.filter((name) => committed.get(name) !== built.get(name));
   if (differing.length > 0) {
-    console.error(`console/dist is not what console/src builds to: run \`make console\` and commit it.\n  ${differing.join("\n  ")}`);
+    console.error(`crates/server/console is not what console/src builds to: run \`make console\` and commit it.\n  ${differing.join("\n  ")}`);
     process.exitCode = 1;
   }
 } finally {

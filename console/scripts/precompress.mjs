@@ -4,7 +4,7 @@ import { readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
-const [folder = "dist"] = process.argv.slice(2);
+const [folder = join(import.meta.dirname, "../../crates/server/console")] = process.argv.slice(2);
 const files = (await readdir(folder, { recursive: true, withFileTypes: true }))
   .filter((entry) => entry.isFile() && /\.(html|js|css|svg)$/.test(entry.name))
   .map((entry) => join(entry.parentPath, entry.name));

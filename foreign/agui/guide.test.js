@@ -314,7 +314,7 @@ test("guide: every code of RUN_ERROR is one that the server has, and none is mis
 });
 
 test("guide: every endpoint is one that the server has, and none is missing", async () => {
-  const { paths } = JSON.parse(await readFile(join(ROOT, "schemas/openapi.json"), "utf8"));
+  const { paths } = JSON.parse(await readFile(join(ROOT, "crates/server/openapi.json"), "utf8"));
   const served = Object.entries(paths)
     .filter(([path]) => path.startsWith("/api/v1/"))
     .flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method.toUpperCase()} ${path}`));

@@ -13,7 +13,7 @@ import { Server } from "../support/server.js";
 
 const HERE = import.meta.dirname;
 const FOREIGN = resolve(HERE, "..");
-const DESCRIPTION = resolve(FOREIGN, "../schemas/openapi.json");
+const DESCRIPTION = resolve(FOREIGN, "../crates/server/openapi.json");
 const PYTHON = join(FOREIGN, ".venv/bin");
 const KEY = "the key of the generated clients";
 /** The events of `/event`: each has a member `properties`, for which this generator has no name. No operation uses them. */

@@ -12,7 +12,7 @@ import { promisify } from "node:util";
 import { Server } from "../support/server.js";
 
 const CONFIG = join(import.meta.dirname, "schemathesis.toml");
-const DESCRIPTION = resolve(import.meta.dirname, "../../schemas/openapi.json");
+const DESCRIPTION = resolve(import.meta.dirname, "../../crates/server/openapi.json");
 const PROGRAM = resolve(import.meta.dirname, "../.venv/bin/schemathesis");
 const KEY = "the key of schemathesis";
 /** Who asks for these needs no key. */

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { test } from "node:test";
 
-const DIST = resolve(import.meta.dirname, "../../dist");
+const DIST = resolve(import.meta.dirname, "../../../crates/server/console");
 /** In bytes. */
 const MOST = 200_000;
 

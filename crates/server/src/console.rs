@@ -1,6 +1,6 @@
 //! The console: the web page for operators. Its files are part of the binary.
 //!
-//! `console/` has the sources, `console/dist` the built files. The files need no key, because nothing in them is secret, and
+//! `console/` of the repository has the sources, `console/` of this crate the built files. The files need no key, because nothing in them is secret, and
 //! the page asks for the key that its requests carry.
 
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ use rust_embed::{Embed, EmbeddedFile};
 use crate::app::App;
 
 #[derive(Embed)]
-#[folder = "../../console/dist"]
+#[folder = "console"]
 struct Files;
 
 /// The page itself, which is at `/`.

@@ -1,4 +1,4 @@
-// Writes src/wire.ts from schemas/openapi.json, which the server's routes are the source of. With --check it only says
+// Writes src/wire.ts from crates/server/openapi.json, which the server's routes are the source of. With --check it only says
 // whether it is stale.
 
 import { readFile, writeFile } from "node:fs/promises";
@@ -6,7 +6,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import openapiTypescript, { astToString } from "openapi-typescript";
 import ts from "typescript";
 
-const schema = new URL("../../../schemas/openapi.json", import.meta.url);
+const schema = new URL("../../../crates/server/openapi.json", import.meta.url);
 const target = new URL("../src/wire.ts", import.meta.url);
 
 const { paths, ...document } = JSON.parse(await readFile(schema, "utf8"));
@@ -29,7 +29,7 @@ const tree = await openapiTypescript(
     },
   },
 );
-const generated = `// Generated from schemas/openapi.json by \`npm run generate\`.\n\n${astToString(tree)}`;
+const generated = `// Generated from crates/server/openapi.json by \`npm run generate\`.\n\n${astToString(tree)}`;
 
 if (!process.argv.includes("--check")) {
   await writeFile(target, generated);

@@ -1,4 +1,4 @@
-// Generated from schemas/openapi.json by `npm run generate`.
+// Generated from crates/server/openapi.json by `npm run generate`.
 
 export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
@@ -43,6 +43,8 @@ export interface components {
             ok: boolean;
             /** @description Why it is not accepted: `conflict`, `expired`, `unknown`, `claimed`, `awaiting-approval`, `invalid`. */
             reason?: string | null;
+            /** @description The id of the HTTP request, as in the header `x-request-id` and in the server's log. */
+            request?: string | null;
         };
         /** @description A tool that the front end runs itself. */
         AguiTool: {
@@ -282,6 +284,8 @@ export interface components {
         Detail: {
             /** @description The problem, for people. */
             detail: string;
+            /** @description The id of the HTTP request, as in the header `x-request-id` and in the server's log. */
+            request?: string | null;
         };
         /** @description `POST /client-tools/disconnect`. */
         DisconnectRequest: {
@@ -312,6 +316,8 @@ export interface components {
             } | null;
             /** @description What went wrong, for people. */
             error: string;
+            /** @description The id of the HTTP request, as in the header `x-request-id` and in the server's log. */
+            request?: string | null;
         };
         /**
          * @description The kind of a failure. Each code has one HTTP status.
@@ -1251,6 +1257,8 @@ export interface components {
             providerID?: string | null;
             /** @description Why a prompt is refused with 409: `queue` (too many prompts wait) or `taken` (the message id is in use). */
             reason?: string | null;
+            /** @description For requests: the id of the HTTP request, as in the header `x-request-id` and in the server's log. */
+            request?: string | null;
             /**
              * Format: int32
              * @description The status of the provider's answer.

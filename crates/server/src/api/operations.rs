@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::problem::Problem;
 
 /// The committed OpenAPI document; a test compares it with the routes.
-pub const OPENAPI: &str = include_str!("../../../../schemas/openapi.json");
+pub const OPENAPI: &str = include_str!("../../openapi.json");
 
 /// The routes for operators.
 pub fn routes() -> OpenApiRouter<App> {

@@ -19,7 +19,7 @@ fn must_be_current(path: &str, current: &str) {
 fn the_committed_description_of_the_api_is_current() {
     let document = App::routes().document;
     let current = format!("{}\n", document.to_pretty_json().unwrap());
-    must_be_current("schemas/openapi.json", &current);
+    must_be_current("crates/server/openapi.json", &current);
 }
 
 /// The description has one schema of a name: of two types that share it, one would be described as the other.
