@@ -1,6 +1,7 @@
 // A server of one's own, in Node: the `handback` binary as a child process.
 
 import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { createRequire } from "node:module";
 import type { Readable } from "node:stream";
 
 import type { HandbackClient, HandbackClientOptions } from "./client.js";
@@ -18,7 +19,7 @@ type Child = ChildProcessByStdio<null, Readable, Readable>;
 
 /** How the server is started, and what its client is. */
 export interface HandbackOptions extends Omit<HandbackClientOptions, "baseUrl"> {
-  /** The binary; `HANDBACK_BINARY` or else `handback` on the PATH by default. */
+  /** The binary; by default that of `HANDBACK_BINARY`, of the npm package `handback`, or `handback` on the PATH. */
   binary?: string | undefined;
   /** More arguments of `handback serve`. */
   arguments?: string[] | undefined;
@@ -66,6 +67,16 @@ export async function startHandback(
   return { client, server: { url, close } };
 }
 
+/** The binary of the npm package `handback`, if that is installed where this package is, and has one for this machine. */
+function installedBinary(): string | undefined {
+  try {
+    const { binaryPath } = createRequire(import.meta.url)("handback/binary") as { binaryPath(): string };
+    return binaryPath();
+  } catch {
+    return undefined;
+  }
+}
+
 class ServerProcess {
   readonly #binary: string;
   readonly #child: Child;
@@ -74,7 +85,7 @@ class ServerProcess {
 
   constructor(options: HandbackOptions) {
     const { ephemeral = true, listen = "127.0.0.1:0", arguments: more = [], cwd, onOutput } = options;
-    this.#binary = options.binary ?? process.env["HANDBACK_BINARY"] ?? "handback";
+    this.#binary = options.binary ?? process.env["HANDBACK_BINARY"] ?? installedBinary() ?? "handback";
     const settings = ["serve", "--listen", listen, ...(ephemeral ? ["--ephemeral"] : []), ...more];
     this.#child = spawn(this.#binary, settings, {
       cwd,
@@ -145,7 +156,7 @@ class ServerProcess {
 
   #failure(reason: string): HandbackError {
     const isMissing = reason.includes("ENOENT");
-    const advice = isMissing ? "; install it, or say where it is with `binary` or HANDBACK_BINARY" : "";
+    const advice = isMissing ? "; install it (npm install handback), or say where it is with `binary` or HANDBACK_BINARY" : "";
     const output = this.#output.trim();
     const said = output === "" ? "" : `. It said:\n${output}`;
     return new HandbackError("unreachable", `${this.#binary} cannot be started: ${reason}${advice}${said}`);

@@ -123,7 +123,7 @@ test("a program may handle its signals itself", async (test) => {
 
 test("what kept it from starting is told", async (test) => {
   const cases: [Parameters<typeof createHandback>[0], RegExp][] = [
-    [{ binary: "/no/such/handback" }, /^\/no\/such\/handback cannot be started: .*ENOENT; install it, or say where it is/],
+    [{ binary: "/no/such/handback" }, /^\/no\/such\/handback cannot be started: .*ENOENT; install it .*, or say where it is/],
     [{ binary: BINARY, arguments: ["--no-such-flag"] }, /cannot be started: it ended with code \d+\. It said:\n.*--no-such-flag/s],
     [{ binary: await pretend(test, "echo trouble >&2; exec sleep 60"), startTimeout: 500 }, /it does not listen after 0\.5 s/],
   ];
