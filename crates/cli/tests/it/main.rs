@@ -13,6 +13,7 @@ mod chaos;
 mod chat;
 #[cfg(unix)]
 mod local;
+mod page;
 #[cfg(unix)]
 mod metrics;
 #[cfg(unix)]

@@ -1,53 +1,12 @@
 //! Everything that the README shows is run, and prints what the README says that it prints.
 
-use std::fmt::Write as _;
 use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::command;
+use crate::page::{Shown, check, shown};
 use crate::processes::{Process, start};
-
-/// A command, and what it prints.
-#[derive(Debug)]
-struct Shown {
-    command: String,
-    output: Vec<String>,
-}
-
-/// The commands of all `console` blocks: `$` begins one, `>` goes on with it, the rest is output.
-fn shown(markdown: &str) -> Vec<Shown> {
-    let mut commands: Vec<Shown> = Vec::new();
-    for block in markdown.split("\n```console\n").skip(1) {
-        for line in block.split("\n```").next().unwrap().lines() {
-            if let Some(command) = line.strip_prefix("$ ") {
-                commands.push(Shown { command: command.to_owned(), output: Vec::new() });
-            } else if let Some(more) = line.strip_prefix("> ").or_else(|| line.strip_prefix('>')) {
-                let shown = commands.last_mut().unwrap();
-                shown.command = format!("{}\n{more}", shown.command);
-            } else {
-                commands.last_mut().unwrap().output.push(line.to_owned());
-            }
-        }
-    }
-    commands
-}
-
-/// Compares word by word; `…` stands for anything within a line.
-fn fits(expected: &str, found: &str) -> bool {
-    let squeeze = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-    let (expected, found) = (squeeze(expected), squeeze(found));
-    let Some((first, others)) = expected.split_once('…') else { return expected == found };
-    let (middle, last) = others.rsplit_once('…').unwrap_or(("", others));
-    let Some(mut rest) = found.strip_prefix(first) else { return false };
-    for piece in middle.split('…') {
-        match rest.find(piece) {
-            Some(place) => rest = &rest[place + piece.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
-}
 
 #[test]
 fn the_readme_is_true() {
@@ -102,40 +61,15 @@ fn run_page(page: &str, at_least: usize) {
     assert_eq!(commands[0].output, ["handback listening on http://127.0.0.1:4096"]);
     let (_server, url) = start_as(&commands[0].command, &folder);
     let address = url.strip_prefix("http://").unwrap().replace("127.0.0.1", "localhost");
-    let mut script = String::new();
-    for (place, shown) in commands.iter().enumerate().skip(1) {
-        let line = shown.command.replace("localhost:4096", &address).replace("$PWD/target/release:", "");
-        write!(script, "echo '@@ {place}'\n{line}\n").unwrap();
-    }
-    script.push_str("echo '@@ end'\nkill $(jobs -p) 2>/dev/null\n");
-
+    let commands = commands.into_iter().skip(1).map(|shown| {
+        let command = shown.command.replace("localhost:4096", &address).replace("$PWD/target/release:", "");
+        Shown { command, ..shown }
+    });
     let binary = Path::new(env!("CARGO_BIN_EXE_handback")).parent().unwrap();
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
-    let ran = Command::new("bash")
-        .args(["-c", &script])
-        .current_dir(&folder)
-        .env("PATH", path)
-        .env("HANDBACK_URL", &url)
-        .env("XDG_CONFIG_HOME", &folder)
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let printed = String::from_utf8(ran.stdout).unwrap();
-    let complaints = String::from_utf8_lossy(&ran.stderr);
-    for (place, shown) in commands.iter().enumerate().skip(1) {
-        let found = printed.split(&format!("@@ {place}\n")).nth(1).unwrap_or_default().split("@@ ").next().unwrap();
-        let (found, expected) = (found.trim_end().lines(), shown.output.join("\n"));
-        let found: Vec<&str> = found.collect();
-        let expected: Vec<&str> = expected.trim_end().lines().collect();
-        let same = found.len() == expected.len() && expected.iter().zip(&found).all(|(one, other)| fits(one, other));
-        assert!(
-            same,
-            "`{}` printed\n{}\nand not\n{}\n{complaints}",
-            shown.command,
-            found.join("\n"),
-            expected.join("\n")
-        );
-    }
+    let mut bash = Command::new("bash");
+    bash.current_dir(&folder).env("PATH", path).env("HANDBACK_URL", &url).env("XDG_CONFIG_HOME", &folder);
+    check(&commands.collect::<Vec<_>>(), &mut bash);
     std::fs::remove_dir_all(folder).unwrap();
 }
 
