@@ -1,11 +1,16 @@
 # What you need: cargo, a C compiler, curl (the tests run the README), Node 20.19 (the TypeScript SDK, and clients of
 # others in the tests), Chromium (both in a page), Python 3.10 (clients of others, and what checks the API's
-# description) and tmux (a client in a terminal). What is missing is installed or named.
-.PHONY: all run test soak fuzz foreign sdk console console-check console-test picture package lint lines bench schemas need need-node need-python need-chromium need-tmux
+# description, and what makes packages), tmux (a client in a terminal) and systemd-analyze (the unit). What is missing
+# is installed or named.
+.PHONY: all run test soak fuzz foreign sdk console console-check console-test picture package dist packages lint lines bench schemas \
+  need need-node need-python need-chromium need-tmux need-packaging
 
 CARGO ?= cargo
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 # The one of the tests: the same features, nothing is built twice.
-BINARY := $(abspath $(or $(CARGO_TARGET_DIR),target))/debug/handback
+BINARY := $(TARGET)/debug/handback
+# The binary is not larger than this, in bytes.
+LARGEST_BINARY := 30000000
 # The version that the fuzz targets are built with.
 CARGO_FUZZ := 0.13.2
 # nextest where it is there, cargo's own runner elsewhere.
@@ -24,6 +29,7 @@ test: lint
 	$(MAKE) foreign
 	$(MAKE) sdk
 	$(MAKE) console-test
+	$(MAKE) packages
 
 ## What takes too long for every day: the storms of the tests, ten times as long, in both languages; 10,000 schemas as nasty as
 ## they can be; 100,000 simulated schedules; 500 kills under 10,000 calls; and an hour of load, or SOAK_SECONDS.
@@ -106,6 +112,36 @@ package: sdk/typescript/node_modules/.installed
 	  $(abspath target)/handback-client.tgz
 	@echo "target/handback-client.tgz: npm install it"
 
+# Packages a binary, $(1), into a folder, $(2): the same for what is released and for what is tested.
+define make-packages
+	rm -rf $(2)
+	packaging/make.py binary $(1) --target $$(rustc -vV | sed -n 's/^host: //p') --out $(2)
+	packaging/make.py launcher --out $(2)
+	cd sdk/typescript && npm pack --silent --pack-destination $(2)
+endef
+
+## All that is released, for this machine, in target/packages. It takes long: it is built for speed and size.
+dist: need need-python sdk/typescript/node_modules/.installed
+	$(CARGO) build --profile dist --locked
+	@size=$$(wc -c < $(TARGET)/dist/handback); test $$size -le $(LARGEST_BINARY) || { \
+	  echo "target/dist/handback has $$size bytes, and may have $(LARGEST_BINARY): see what made it larger"; exit 1; }
+	$(call make-packages,$(TARGET)/dist/handback,$(TARGET)/packages)
+
+## Packages the binary of the tests as `make dist` does, lints what is around it, installs each package and uses it.
+packages: need need-packaging sdk/typescript/node_modules/.installed packaging/.venv/.installed
+	packaging/.venv/bin/hadolint packaging/Dockerfile
+	packaging/.venv/bin/zizmor --quiet --offline --no-progress .github/workflows
+	$(CARGO) build --workspace --locked
+	mkdir -p $(TARGET)/stripped && strip -o $(TARGET)/stripped/handback $(BINARY)
+	$(call make-packages,$(TARGET)/stripped/handback,$(TARGET)/packages-of-tests)
+	PACKAGES=$(TARGET)/packages-of-tests $(CARGO) test --workspace --test it packages:: -- --ignored
+
+packaging/.venv/.installed: packaging/requirements.txt | need-python
+	rm -rf packaging/.venv
+	python3 -m venv packaging/.venv
+	packaging/.venv/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
 ## Format, lints, dependencies, generated files, the API's description. Always the whole workspace: one set of features, one
 ## build.
 lint: need foreign/.venv/.installed
@@ -155,3 +191,9 @@ need-chromium:
 
 need-tmux:
 	@command -v tmux >/dev/null || { echo "tmux is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq tmux; }
+
+# What tests the packages reads a manual page and a unit of systemd.
+need-packaging:
+	@command -v man >/dev/null || { echo "man is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq man-db; }
+	@command -v systemd-analyze >/dev/null || { \
+	  echo "systemd-analyze is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq systemd; }

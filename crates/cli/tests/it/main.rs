@@ -13,9 +13,11 @@ mod chaos;
 mod chat;
 #[cfg(unix)]
 mod local;
-mod page;
 #[cfg(unix)]
 mod metrics;
+#[cfg(unix)]
+mod packages;
+mod page;
 #[cfg(unix)]
 mod processes;
 mod readme;
