@@ -33,10 +33,7 @@ def make(binary: Path, platform: Platform, version: str, out: Path) -> Path:
 def _written_by(binary: Path, folder: Path) -> dict[str, Path]:
     """The manual pages and the completions, which the binary writes itself."""
     manual = folder / "man"
-    manual.mkdir()
-    # An earlier binary has no manual pages.
-    if subprocess.run([binary, "man", "--help"], capture_output=True).returncode == 0:
-        subprocess.run([binary, "man", manual], check=True)
+    subprocess.run([binary, "man", manual], check=True)
     written = {f"man/man1/{page.name}": page for page in manual.iterdir()}
     for shell, name in COMPLETIONS.items():
         script = folder / name

@@ -99,8 +99,3 @@ fn succeed(command: &mut Command) -> String {
     assert!(status.success(), "{command:?}: {}", String::from_utf8_lossy(&stderr));
     String::from_utf8(stdout).unwrap()
 }
-
-/// Whether the packaged binary has this command.
-fn has_command(binary: &Path, name: &str) -> bool {
-    Command::new(binary).args([name, "--help"]).output().unwrap().status.success()
-}

@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{Machine, has_command, succeed};
+use super::{Machine, succeed};
 use crate::processes::{Process, start};
+
+/// Where Debian has its certificates.
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// What a Dockerfile says, line by line, with lines that go on put together.
 struct Dockerfile(Vec<String>);
@@ -32,7 +35,7 @@ impl Dockerfile {
     }
 }
 
-/// Puts the files of the image into a folder: those that it copies, and the libraries that its base has.
+/// Puts the files of the image into a folder: those that it copies, its certificates, and the libraries that its base has.
 fn build(image: &Dockerfile, context: &Path, root: &Path) {
     for line in image.all("COPY") {
         let mut names: Vec<&str> = line.split_whitespace().collect();
@@ -44,6 +47,9 @@ fn build(image: &Dockerfile, context: &Path, root: &Path) {
             std::fs::copy(context.join(name), into).unwrap();
         }
     }
+    assert!(image.one("RUN").contains(" ca-certificates"), "servers of models cannot be checked without certificates");
+    std::fs::create_dir_all(root.join("etc/ssl/certs")).unwrap();
+    std::fs::copy(CERTIFICATES, root.join(CERTIFICATES.trim_start_matches('/'))).unwrap();
     let libraries = succeed(Command::new("ldd").arg(context.join("handback")));
     for library in libraries.split_whitespace().filter(|word| word.starts_with('/')) {
         let into = root.join(library.trim_start_matches('/'));
@@ -111,11 +117,15 @@ fn the_image_serves_as_its_user_and_is_healthy() {
         &format!("{url}/session"),
     ]));
     assert!(data.join("handback.db").exists());
-    // A binary without this command is not one of a release.
-    if has_command(&context.join("handback"), "doctor") {
-        let health = image.command("HEALTHCHECK");
-        let environment = [("HANDBACK_URL", url), ("HANDBACK_AUTH_KEYS", keys)];
-        succeed(&mut run_in(&root, &image, &health, &environment));
-    }
+    let health = |url: String| {
+        run_in(
+            &root,
+            &image,
+            &image.command("HEALTHCHECK"),
+            &[("HANDBACK_URL", url), ("HANDBACK_AUTH_KEYS", keys.clone())],
+        )
+    };
+    succeed(&mut health(url.clone()));
     drop(server);
+    assert_eq!(health(url).output().unwrap().status.code(), Some(1), "it is healthy without a server");
 }
