@@ -5,6 +5,7 @@
 //! | `args` | the command line |
 //! | `interactive` | a chat at a terminal: a prompt for messages and commands |
 //! | `once` | a chat whose messages are known from the start |
+//! | `show` | a session that others talk in |
 //! | `threads` | the threads of a chat, and the questions that they ask |
 //! | `backend` | what a chat talks with |
 //! | `sessions` | a session of a Handback server, as a backend |
@@ -30,6 +31,7 @@ mod prompt;
 mod question;
 mod screen;
 mod sessions;
+mod show;
 mod threads;
 
 use std::io::{self, IsTerminal, Read};
@@ -45,6 +47,7 @@ use crate::exit::{Interrupted, UsageError};
 use crate::signals::Signals;
 
 pub(crate) use self::args::ChatArgs;
+pub(crate) use self::show::{ShowArgs, show};
 
 /// The longest message, in bytes; a longer one would not fit into a request.
 const LONGEST_MESSAGE: u64 = 3 * 1024 * 1024;

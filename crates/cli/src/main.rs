@@ -3,6 +3,7 @@
 //! Each command is a file with its arguments and a `run`. `connection` holds what the client commands share, `output`
 //! prints, `exit` reports errors and picks the exit code, and `signals` stops commands that run until they are stopped.
 
+mod approvals;
 mod attach;
 mod backup;
 mod bench;
@@ -16,7 +17,9 @@ mod clients;
 mod completions;
 mod config;
 mod connection;
+mod events;
 mod exit;
+mod following;
 mod log;
 mod output;
 mod serve;
@@ -50,6 +53,10 @@ enum Command {
     Call(call::CallArgs),
     Calls(calls::CallsArgs),
     Cancel(cancel::CancelArgs),
+    Approvals(approvals::ApprovalsArgs),
+    Approve(approvals::ApproveArgs),
+    Deny(approvals::DenyArgs),
+    Events(events::EventsArgs),
     Attach(attach::AttachArgs),
     Sessions(sessions::SessionsArgs),
     Token(token::TokenArgs),
@@ -84,6 +91,10 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Call(args) => call::run(args).await,
         Command::Calls(args) => calls::run(args).await,
         Command::Cancel(args) => cancel::run(args).await,
+        Command::Approvals(args) => approvals::list(args).await,
+        Command::Approve(args) => approvals::approve(args).await,
+        Command::Deny(args) => approvals::deny(args).await,
+        Command::Events(args) => events::run(args).await,
         Command::Attach(args) => attach::run(args).await,
         Command::Sessions(args) => sessions::run(args).await,
         Command::Token(args) => token::run(args),

@@ -1,11 +1,20 @@
 //! Printing: answers on standard output, remarks on standard error.
 
 use std::io::{self, Write};
+use std::time::{Duration, UNIX_EPOCH};
 
 use serde::Serialize;
 
 /// The longest cell of a table, in characters; longer ones are cut.
 const MAX_CELL: usize = 80;
+
+/// The last millisecond that can be shown: that of the year 9999. A server may send any number.
+const LATEST: u64 = 253_402_300_799_999;
+
+/// A time in milliseconds since 1970, for people.
+pub(crate) fn timestamp(milliseconds: u64) -> String {
+    humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(milliseconds.min(LATEST))).to_string()
+}
 
 /// Writes an answer to standard output.
 pub(crate) fn print(text: &str) -> io::Result<()> {
@@ -87,6 +96,15 @@ pub(crate) fn plain(text: &str) -> String {
     // A carriage return is dropped: it is half of a line end, or it would let one text hide another.
     let kept = text.chars().filter(|char| *char != '\r');
     kept.map(|char| if is_obeyed(char) && !matches!(char, '\n' | '\t') { '\u{fffd}' } else { char }).collect()
+}
+
+/// A text as one line of at most `most` characters. The text may be untrusted.
+pub(crate) fn excerpt(text: &str, most: usize) -> String {
+    let line: String = plain(text).chars().map(|char| if char == '\n' { ' ' } else { char }).collect();
+    match line.char_indices().nth(most) {
+        Some(_) => line.chars().take(most - 1).chain(['…']).collect(),
+        None => line,
+    }
 }
 
 /// Whether a terminal would act on a character: control characters, and those that change the order of text.

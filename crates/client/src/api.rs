@@ -45,6 +45,8 @@ pub struct CallFilter {
     pub session_id: Option<String>,
     /// Calls in this state.
     pub state: Option<CallState>,
+    /// At most so many, and at most as many as the server lists (1,000): those under way first, then the newest.
+    pub limit: Option<usize>,
 }
 
 /// How a client opens its stream of calls.
@@ -117,13 +119,14 @@ impl Api {
         self.read(self.query(&["client-tools", "calls", request_id], &query).timeout(longest)).await
     }
 
-    /// The calls that the server knows.
+    /// The calls that the server knows: those under way, then those that are over, the newest of each first.
     pub async fn calls(&self, filter: &CallFilter) -> Result<Vec<Call>, Error> {
         let state = filter.state.and_then(|state| serde_json::to_value(state).ok());
         let query = [
             ("clientID", filter.client_id.clone()),
             ("sessionID", filter.session_id.clone()),
             ("state", state.and_then(|state| state.as_str().map(str::to_owned))),
+            ("limit", filter.limit.map(|limit| limit.to_string())),
         ];
         self.get(&["client-tools", "calls"], &query).await
     }

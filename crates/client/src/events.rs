@@ -26,6 +26,16 @@ const SILENCE: Duration = Duration::from_secs(90);
 /// means that a retry would not help.
 pub type Events = BoxStream<'static, Result<Notice, Error>>;
 
+/// A filter for events; `None` does not restrict.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct EventFilter {
+    /// What happens in this session.
+    pub session_id: Option<String>,
+    /// What happens to this client: its tools, its calls, its sessions.
+    pub client_id: Option<String>,
+}
+
 /// An item of the stream of events.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -47,18 +57,14 @@ impl Api {
     ///
     /// The server cuts off listeners that do not keep up: poll the stream, or drop it.
     pub fn events(&self) -> Events {
-        self.listen(None)
+        self.events_of(EventFilter::default())
     }
 
-    /// The events of one session, in the same way as [`Api::events`].
-    pub fn session_events(&self, session: &str) -> Events {
-        self.listen(Some(session.to_owned()))
-    }
-
-    fn listen(&self, session: Option<String>) -> Events {
+    /// The events of a session, of a client, or of both, in the same way as [`Api::events`].
+    pub fn events_of(&self, filter: EventFilter) -> Events {
         let listener = Listener {
             api: self.clone(),
-            session,
+            filter,
             reader: None,
             delay: Duration::ZERO,
             reconnect: Reconnect::new(Backoff::new(DELAYS), None),
@@ -69,8 +75,7 @@ impl Api {
 
 struct Listener {
     api: Api,
-    /// The session to listen to; `None` is all.
-    session: Option<String>,
+    filter: EventFilter,
     /// The open connection, if there is one.
     reader: Option<EventReader>,
     /// How long to wait before the next connection.
@@ -96,7 +101,7 @@ impl Listener {
             Some(reader) => reader,
             none => {
                 sleep(self.delay).await;
-                let response = self.api.open_events(self.session.as_deref()).await?;
+                let response = self.api.open_events(&self.filter).await?;
                 none.insert(EventReader::new(response.bytes_stream(), SILENCE))
             }
         };

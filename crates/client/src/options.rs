@@ -3,6 +3,7 @@
 use crate::agui::RunOptions;
 use crate::api::CallFilter;
 use crate::client::{ClientOptions, StartSession};
+use crate::events::EventFilter;
 use crate::execution::ExecuteOptions;
 use crate::local::LocalOptions;
 use crate::tools::Options;
@@ -20,4 +21,4 @@ macro_rules! with {
     )*};
 }
 
-with!(CallFilter, ClientOptions, ExecuteOptions, LocalOptions, Options, RunOptions, StartSession);
+with!(CallFilter, ClientOptions, EventFilter, ExecuteOptions, LocalOptions, Options, RunOptions, StartSession);

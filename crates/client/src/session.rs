@@ -7,8 +7,10 @@
 //! | `transcript` | finds what is new in events and messages |
 //! | `event` | the events of a turn |
 //! | `ask` | a call that waits until somebody allows it |
+//! | `conversation` | a session that others talk in |
 
 mod ask;
+mod conversation;
 mod driver;
 mod event;
 mod transcript;
@@ -22,6 +24,7 @@ use crate::error::Error;
 use crate::tools::{ClientTools, ToolsLease};
 
 pub use self::ask::Ask;
+pub use self::conversation::{Conversation, SessionEvent};
 pub use self::event::TurnEvent;
 use self::transcript::Transcript;
 pub use self::turn::Turn;
@@ -36,6 +39,16 @@ impl Api {
     /// Sends a prompt to a session, and returns the events of its turn, as [`SessionHandle::stream`] does.
     pub fn turn(&self, session: &str, prompt: impl Into<Prompt>) -> Turn {
         Turn::new(self, session, prompt.into(), None)
+    }
+
+    /// Follows a session that others talk in: what was said so far, and what is said from now on. The stream connects
+    /// when it is first polled, and reconnects whenever the connection is lost. Safe to drop while it waits.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if the session is another's or not there, [`Error::NoAnswer`] when it is deleted,
+    /// [`Error::GivenUp`] after a minute without an answer. An error is the last item.
+    pub fn follow(&self, session: &str) -> Conversation {
+        conversation::follow(self.clone(), session.to_owned())
     }
 }
 

@@ -114,7 +114,7 @@ fn parse_property(argument: &str) -> Result<(String, Value), String> {
 }
 
 /// Any value of `NO_COLOR` but the empty one turns colours off, as is usual for this variable.
-fn is_set(value: &str) -> Result<bool, std::convert::Infallible> {
+pub(super) fn is_set(value: &str) -> Result<bool, std::convert::Infallible> {
     Ok(!value.is_empty())
 }
 

@@ -5,11 +5,11 @@ use std::io;
 use rustyline::error::ReadlineError;
 
 use super::backend::{Backend, ThreadState};
-use super::paint::{Ink, excerpt};
+use super::paint::Ink;
 use super::prompt::LineEditor;
 use super::threads::{Chat, Next, TITLE_CHARACTERS};
 use crate::exit::Interrupted;
-use crate::output::{Table, plain};
+use crate::output::{Table, excerpt, plain};
 use crate::signals::{Signals, Stop};
 
 /// The most messages that wait until a thread has answered; one more is refused.

@@ -7,9 +7,9 @@
 //! terminal, lines that still grow and calls that still run are rows at the bottom, which are rewritten as they change;
 //! finished lines stand above the rows and stay.
 
-use super::paint::{Ink, LINE_CHARACTERS, Paint, excerpt, seconds};
+use super::paint::{Ink, LINE_CHARACTERS, Paint, seconds};
 use super::piece::{Call, Piece, Stage};
-use crate::output::plain;
+use crate::output::{excerpt, plain};
 
 /// How much of a tool's name and of its input is shown.
 const CALL_CHARACTERS: usize = 100;

@@ -4,10 +4,10 @@ use anyhow::anyhow;
 
 use super::backend::{Backend, ThreadState};
 use super::layout::AnswerDisplay;
-use super::paint::{Ink, excerpt};
+use super::paint::Ink;
 use super::threads::{Chat, Next, TITLE_CHARACTERS};
 use crate::exit::Interrupted;
-use crate::output::{plain, print};
+use crate::output::{excerpt, plain, print};
 use crate::signals::Signals;
 
 /// Says all messages at once, and prints the answers in their order.

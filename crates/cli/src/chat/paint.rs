@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use handback_wire::session::Tokens;
 
-use crate::output::plain;
+use crate::output::{excerpt, plain};
 
 /// How many lines of a tool's output are shown; the number of the others is shown instead of them.
 const OUTPUT_LINES: usize = 5;
@@ -62,15 +62,6 @@ impl Paint {
     /// A quoted line.
     pub(super) fn quoted(self, line: &str) -> String {
         format!("  {}\n", self.ink(Ink::Dim, format!("│ {line}").trim_end()))
-    }
-}
-
-/// A text as one line of at most `most` characters. The text may be untrusted.
-pub(super) fn excerpt(text: &str, most: usize) -> String {
-    let line: String = plain(text).chars().map(|char| if char == '\n' { ' ' } else { char }).collect();
-    match line.char_indices().nth(most) {
-        Some(_) => line.chars().take(most - 1).chain(['…']).collect(),
-        None => line,
     }
 }
 

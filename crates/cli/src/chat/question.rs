@@ -4,7 +4,7 @@ use handback_wire::session::{PermissionResponse, Reply};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::paint::excerpt;
+use crate::output::excerpt;
 
 /// How much of an input or question is shown. A longer input can be shown completely on request, so that nobody allows
 /// a call without having been able to see it.

@@ -18,7 +18,8 @@ use handback_wire::session::{
 };
 
 use self::attached::Attached;
-use self::translator::{Translator, short_name};
+pub(super) use self::translator::Translator;
+use self::translator::short_name;
 use super::args::{ChatArgs, parse_model};
 use super::backend::{Backend, Event, ThreadState};
 use super::paint::Ink;

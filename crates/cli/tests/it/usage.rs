@@ -2,19 +2,27 @@ use std::net::TcpListener;
 
 use crate::{command, handback, run};
 
+/// The commands that a command has.
+fn commands(path: &[&str]) -> Vec<String> {
+    let help = handback(&[path, &["--help"]].concat());
+    assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
+    let listed = help.stdout.split_once("\nCommands:\n").map(|(_, listed)| listed).unwrap_or_default();
+    let lines = listed.lines().take_while(|line| !line.is_empty());
+    let names = lines.filter_map(|line| line.split(' ').find(|word| !word.is_empty()));
+    names.filter(|name| *name != "help").map(str::to_owned).collect()
+}
+
 #[test]
 fn every_command_has_an_example_and_a_row_in_the_readme() {
-    let help = handback(&["--help"]);
-    assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
-    let (_, commands) = help.stdout.split_once("\nCommands:\n").unwrap();
-    let commands = commands.lines().take_while(|line| !line.is_empty());
-    let names: Vec<&str> = commands.filter_map(|line| line.split(' ').find(|word| !word.is_empty())).collect();
-    assert!(names.len() > 16, "{names:?}");
-    for name in names.into_iter().filter(|name| *name != "help") {
-        let own = handback(&[name, "--help"]);
-        assert_eq!(own.code, Some(0));
-        assert!(own.stdout.contains("Example"), "{}", own.stdout);
-        assert!(include_str!("../../README.md").contains(&format!("`{name}`")), "{name} is not in the README");
+    let root = commands(&[]);
+    assert!(root.len() > 16, "{root:?}");
+    for name in root {
+        let inner = commands(&[&name]);
+        for path in inner.iter().map(|inner| format!("{name} {inner}")).chain([name.clone()]) {
+            let help = handback(&[path.split(' ').collect(), vec!["--help"]].concat());
+            assert!(help.stdout.contains("Example"), "{}", help.stdout);
+            assert!(include_str!("../../README.md").contains(&format!("`{path}`")), "{path} is not in the README");
+        }
     }
 }
 
@@ -80,7 +88,7 @@ fn a_server_that_is_not_there_is_exit_code_1_and_says_what_to_do() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
-    let commands: [&[&str]; 10] = [
+    let commands: [&[&str]; 15] = [
         &["clients"],
         &["tools"],
         &["call", "tool"],
@@ -88,6 +96,11 @@ fn a_server_that_is_not_there_is_exit_code_1_and_says_what_to_do() {
         &["calls"],
         &["cancel", "id"],
         &["sessions"],
+        &["sessions", "show", "ses_1", "--follow"],
+        &["approvals"],
+        &["approve", "per_1"],
+        &["deny", "per_1"],
+        &["events", "--follow"],
         &["chat", "hello"],
         &["chat", "--session", "ses_1", "hello"],
         &["chat", "--attach", "today=date", "hello"],

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::{ANSWER_TIMEOUT, Api};
 use crate::error::Error;
+use crate::events::EventFilter;
 use crate::retry::{PATIENCE, retry_until};
 
 impl Api {
@@ -95,9 +96,10 @@ impl Api {
         self.http.send(request.timeout(ANSWER_TIMEOUT)).await.map(drop)
     }
 
-    /// Opens the stream of events, of one session or of all sessions.
-    pub(crate) async fn open_events(&self, session: Option<&str>) -> Result<Response, Error> {
-        let request = self.query(&["event"], &[("sessionID", session.map(str::to_owned))]);
+    /// Opens the stream of events.
+    pub(crate) async fn open_events(&self, filter: &EventFilter) -> Result<Response, Error> {
+        let query = [("sessionID", filter.session_id.clone()), ("clientID", filter.client_id.clone())];
+        let request = self.query(&["event"], &query);
         self.noted(self.http.open(request, ANSWER_TIMEOUT).await)
     }
 }

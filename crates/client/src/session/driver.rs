@@ -14,7 +14,7 @@ use super::event::TurnEvent;
 use super::transcript::Transcript;
 use crate::api::Api;
 use crate::error::Error;
-use crate::events::{Events, Notice};
+use crate::events::{EventFilter, Events, Notice};
 use crate::retry::{PATIENCE, with_retries};
 use crate::tools::{ClientTools, State};
 
@@ -67,7 +67,7 @@ impl Driver {
         // The id lets the server recognise a repeated prompt, and the turn its answers.
         let id = prompt.message_id.get_or_insert_with(|| format!("msg_{:032x}", fastrand::u128(..))).clone();
         Self {
-            events: api.session_events(&session),
+            events: api.events_of(EventFilter::with(|filter| filter.session_id = Some(session.clone()))),
             api,
             session,
             prompt,

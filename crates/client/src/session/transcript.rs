@@ -1,4 +1,4 @@
-//! Finds what is new in the events and messages of a turn.
+//! Finds what is new in the events and messages of a turn, or of a whole session.
 //!
 //! The same text comes as pieces of a growing part, as a whole part, and, after a lost connection, in messages that are
 //! read again. The transcript remembers what it returned of each part, and returns only the rest.
@@ -10,11 +10,11 @@ use handback_wire::session::{Message, MessageWithParts, Part, Tokens};
 
 use super::event::TurnEvent;
 
-/// The known state of one turn. Its size is bounded, because the server bounds turns.
+/// The known state of one turn, whose size is bounded, because the server bounds turns; or of all turns of a session.
 #[derive(Debug)]
 pub(super) struct Transcript {
-    /// The user's message.
-    question: String,
+    /// The user's message; `None` if the answers to all messages are wanted.
+    question: Option<String>,
     /// The latest versions of the messages that answer it, in order.
     answers: Vec<Message>,
     /// What was returned, by part.
@@ -34,7 +34,12 @@ struct GivenPart {
 impl Transcript {
     /// The turn that answers the message `question`.
     pub(super) fn new(question: String) -> Self {
-        Self { question, answers: Vec::new(), given: HashMap::new() }
+        Self { question: Some(question), ..Self::of_session() }
+    }
+
+    /// All turns of a session. It is told nothing of the messages of users.
+    pub(super) fn of_session() -> Self {
+        Self { question: None, answers: Vec::new(), given: HashMap::new() }
     }
 
     /// Returns what an event adds. Events of other turns add nothing.
@@ -93,7 +98,7 @@ impl Transcript {
     }
 
     fn know(&mut self, info: &Message) {
-        if info.parent_id.as_ref() != Some(&self.question) {
+        if self.question.is_some() && info.parent_id != self.question {
             return;
         }
         match self.answers.iter_mut().find(|known| known.id == info.id) {

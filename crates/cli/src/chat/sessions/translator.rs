@@ -6,15 +6,16 @@ use std::time::Duration;
 use handback_client::TurnEvent;
 use handback_wire::session::{Part, ToolState};
 
-use crate::chat::paint::{Ink, excerpt};
+use crate::chat::paint::Ink;
 use crate::chat::piece::{Call, Piece, Stage};
+use crate::output::excerpt;
 
 /// How much of a tool's name is shown while the turn waits for it.
 const TOOL_CHARACTERS: usize = 40;
 
 /// Translates the events of one turn.
 #[derive(Debug, Default)]
-pub(super) struct Translator {
+pub(in crate::chat) struct Translator {
     /// The client whose tools the model calls.
     client: Option<String>,
     /// The calls that have begun, by their parts, with the tool of each that still runs.
@@ -23,12 +24,12 @@ pub(super) struct Translator {
 
 impl Translator {
     /// A translator for a turn in which the model calls the tools of `client`.
-    pub(super) fn new(client: Option<String>) -> Self {
+    pub(in crate::chat) fn new(client: Option<String>) -> Self {
         Self { client, calls: BTreeMap::new() }
     }
 
     /// The pieces that an event adds.
-    pub(super) fn translate(&mut self, event: TurnEvent) -> Vec<Piece> {
+    pub(in crate::chat) fn translate(&mut self, event: TurnEvent) -> Vec<Piece> {
         match event {
             TurnEvent::Text { part, text } => vec![Piece::Text { part, text }],
             TurnEvent::Reasoning { part, text } => vec![Piece::Thought { part, text }],
@@ -42,7 +43,7 @@ impl Translator {
     }
 
     /// The name of a tool without the prefix of the client's tools.
-    pub(super) fn short_name<'a>(&self, tool: &'a str) -> &'a str {
+    pub(in crate::chat) fn short_name<'a>(&self, tool: &'a str) -> &'a str {
         short_name(tool, self.client.as_deref())
     }
 

@@ -1,0 +1,219 @@
+//! Commands that show what happens as it happens, and those that answer what waits for a person.
+
+use std::io::{BufRead, BufReader, Lines};
+use std::process::{ChildStderr, ChildStdout, Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::processes::{Process, attach, serve, serve_with, wait_for};
+use crate::upkeep::Directory;
+use crate::{Ran, command, handback, run};
+
+/// A command that goes on until it is stopped.
+struct Follower {
+    process: Process,
+    printed: Lines<BufReader<ChildStdout>>,
+    remarks: Lines<BufReader<ChildStderr>>,
+}
+
+impl Follower {
+    fn start(url: &str, arguments: &[&str]) -> Self {
+        let mut command = command(&[arguments, &["--url", url]].concat());
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let printed = BufReader::new(child.stdout.take().unwrap()).lines();
+        let remarks = BufReader::new(child.stderr.take().unwrap()).lines();
+        Self { process: Process(child), printed, remarks }
+    }
+
+    /// The next line.
+    fn line(&mut self) -> String {
+        self.printed.next().unwrap().unwrap()
+    }
+
+    /// The lines up to the first one with this text.
+    fn until(&mut self, text: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        while lines.last().is_none_or(|line: &String| !line.contains(text)) {
+            lines.push(self.line());
+        }
+        lines
+    }
+
+    /// Stops it as Ctrl-C does; gives the exit code, and what it printed last.
+    fn stop(mut self) -> (Option<i32>, Vec<String>) {
+        self.process.signal(Signal::INT);
+        let code = self.process.end().code();
+        (code, self.printed.map(Result::unwrap).collect())
+    }
+}
+
+fn post(url: &str, path: &str, body: &Value) -> Value {
+    let mut curl = Command::new("curl");
+    curl.args(["-sS", "--max-time", "20", "-d", &body.to_string(), &format!("{url}{path}")]);
+    serde_json::from_str(&run(curl).stdout).unwrap()
+}
+
+fn session(url: &str) -> String {
+    post(url, "/session", &json!({ "clientID": "laptop" }))["id"].as_str().unwrap().to_owned()
+}
+
+fn say(url: &str, session: &str, text: &str) -> Value {
+    post(url, &format!("/session/{session}/message"), &json!({ "parts": [{ "type": "text", "text": text }] }))
+}
+
+/// A server whose calls wait until somebody allows them, and a client of it.
+fn asking(name: &str) -> (Directory, [Process; 2], String) {
+    let directory = Directory::new(name);
+    std::fs::create_dir_all(directory.path()).unwrap();
+    let config = directory.join("handback.toml");
+    std::fs::write(&config, "[agents.default.permission]\nclient_tools = \"ask\"\n").unwrap();
+    let (server, url) =
+        serve_with(&["serve", "--listen", "127.0.0.1:0", "--log", "off", "--ephemeral", "--config", &config]);
+    let (client, _) = attach(&url, &["--tool", "shout", "--", "tr", "a-z", "A-Z"]);
+    (directory, [server, client], url)
+}
+
+/// The one ask that is open, once there is one.
+fn ask(url: &str) -> Value {
+    loop {
+        let ran = handback(&["approvals", "--json", "--url", url]);
+        let asks: Value = serde_json::from_str(&ran.stdout).unwrap();
+        if let Some(ask) = asks.get(0) {
+            return ask.clone();
+        }
+    }
+}
+
+#[test]
+fn events_are_printed_as_they_happen_and_over_a_restart() {
+    let (mut server, url) = serve("127.0.0.1:0");
+    let mut all = Follower::start(&url, &["events", "--follow"]);
+    let mut failures = Follower::start(&url, &["events", "--follow", "--type", "client-tool.failed", "--json"]);
+    let mut others = Follower::start(&url, &["events", "--follow", "--client", "desk"]);
+    for follower in [&mut all, &mut failures, &mut others] {
+        wait_for(&mut follower.remarks, "listening to ");
+    }
+    let (_client, _) = attach(&url, &["--tool", "find", "--", "grep", "b"]);
+    assert_eq!(handback(&["call", "find", r#"{"a":"b"}"#, "--request-id", "one", "--url", &url]).code, Some(0));
+    assert_eq!(handback(&["call", "find", r#"{"a":"c"}"#, "--url", &url]).code, Some(1));
+    let lines = all.until("client-tool.failed");
+    let words = |line: &String| line.split_whitespace().skip(1).map(str::to_owned).collect::<Vec<_>>().join(" ");
+    let lines: Vec<String> = lines.iter().map(words).collect();
+    for expected in [
+        "client-tool.registered client_laptop_find",
+        r#"client-tool.request client_laptop_find one {"a":"b"}"#,
+        "client-tool.executing client_laptop_find",
+        "client-tool.completed client_laptop_find",
+    ] {
+        assert!(lines.iter().any(|line| line == expected), "{expected} is not in {lines:#?}");
+    }
+    let failed: Value = serde_json::from_str(&failures.line()).unwrap();
+    assert_eq!(
+        (&failed["type"], &failed["properties"]["tool"]),
+        (&json!("client-tool.failed"), &json!("client_laptop_find"))
+    );
+
+    server.signal(Signal::KILL);
+    server.end();
+    wait_for(&mut all.remarks, "the connection to ");
+    let (_server, _) = serve(url.strip_prefix("http://").unwrap());
+    wait_for(&mut all.remarks, "listening to ");
+    let session = session(&url);
+    assert!(all.until("session.created").last().unwrap().contains(&session));
+    assert_eq!(all.stop().0, Some(0));
+    // Nothing happened to this client.
+    assert_eq!(others.stop(), (Some(0), Vec::new()));
+}
+
+#[test]
+fn there_are_no_past_events() {
+    let ran = handback(&["events"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));
+    assert!(ran.stderr.contains("keeps no past events; add --follow"), "{}", ran.stderr);
+}
+
+#[test]
+fn a_call_that_waits_is_approved_or_denied_by_a_person() {
+    let (_directory, _processes, url) = asking("approvals");
+    let nothing = handback(&["approvals", "--url", &url]);
+    assert_eq!((nothing.stdout.as_str(), nothing.stderr.as_str()), ("", "nothing waits to be allowed\n"));
+    let session = session(&url);
+    let prompt = |text: &'static str| {
+        let (url, session) = (url.clone(), session.clone());
+        std::thread::spawn(move || say(&url, &session, text).to_string())
+    };
+    let answer = |arguments: &[&str]| handback(&[arguments, &["--url", &url]].concat());
+
+    let said = prompt(r#"call shout {"word":"hush"}"#);
+    let id = ask(&url)["id"].as_str().unwrap().to_owned();
+    let listed = answer(&["approvals"]).stdout;
+    for shown in [&id, "client_laptop_shout", &session, r#"{"word":"hush"}"#] {
+        assert!(listed.contains(shown), "{shown} is not in {listed}");
+    }
+    let allowed = "allowed: client_laptop_shout {\"word\":\"hush\"}\n".to_owned();
+    assert_eq!(answer(&["approve", &id]), Ran { code: Some(0), stdout: allowed, stderr: String::new() });
+    assert!(said.join().unwrap().contains("HUSH"));
+    let late = answer(&["deny", &id]);
+    assert_eq!((late.code, late.stdout.as_str()), (Some(1), ""));
+    assert!(late.stderr.contains(&id) && late.stderr.contains("`handback approvals` lists"), "{}", late.stderr);
+
+    let said = prompt(r#"call shout {"word":"no"}"#);
+    let id = ask(&url)["id"].as_str().unwrap().to_owned();
+    let denied = answer(&["deny", &id, "--reason", "not on a Friday", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&denied.stdout).unwrap()["id"], json!(id));
+    assert!(said.join().unwrap().contains("not on a Friday"));
+
+    // From here on nobody is asked again.
+    let said = prompt(r#"call shout {"word":"first"}"#);
+    assert_eq!(answer(&["approve", ask(&url)["id"].as_str().unwrap(), "--always"]).code, Some(0));
+    assert!(said.join().unwrap().contains("FIRST"));
+    assert!(say(&url, &session, r#"call shout {"word":"second"}"#).to_string().contains("SECOND"));
+}
+
+#[test]
+fn a_conversation_is_shown_and_followed() {
+    let (_directory, _processes, url) = asking("conversation");
+    let session = session(&url);
+    assert_eq!(say(&url, &session, "hello")["info"]["role"], "assistant");
+    let before = handback(&["sessions", "show", &session, "--url", &url]).stdout;
+    assert!(before.starts_with("> hello\n") && before.lines().count() > 1, "{before}");
+    let mut follower = Follower::start(&url, &["sessions", "show", &session, "--follow"]);
+    let mut messages = Follower::start(&url, &["sessions", "show", &session, "--follow", "--json"]);
+    assert!(before.lines().all(|line| line == follower.line()));
+    let said = std::thread::spawn({
+        let (url, session) = (url.clone(), session.clone());
+        move || say(&url, &session, r#"call shout {"word":"hush"}"#).to_string()
+    });
+    let id = ask(&url)["id"].as_str().unwrap().to_owned();
+    assert_eq!(
+        follower.until("waits to be allowed"),
+        [
+            r#"> call shout {"word":"hush"}"#.to_owned(),
+            r#"⚙ shout {"word":"hush"} …"#.to_owned(),
+            format!(r#"? shout {{"word":"hush"}} waits to be allowed: handback approve {id}"#),
+        ]
+    );
+    assert_eq!(handback(&["approve", &id, "--url", &url]).code, Some(0));
+    assert!(said.join().unwrap().contains("HUSH"));
+    let last = "The tool `shout` answered: {\"WORD\":\"HUSH\"}";
+    let lines = follower.until(last);
+    assert!(lines[0].starts_with("✓ shout ") && lines[1] == "  │ {\"WORD\":\"HUSH\"}" && lines[2] == last, "{lines:?}");
+
+    // Who comes later sees the same, and each message is one line of JSON.
+    let shown = handback(&["sessions", "show", &session, "--url", &url]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (Some(0), ""));
+    let shown: Vec<&str> = shown.stdout.strip_prefix(&before).unwrap().lines().collect();
+    let [said, call, output, answer] = shown[..] else { panic!("{shown:#?}") };
+    assert_eq!([said, output, answer], [r#"> call shout {"word":"hush"}"#, "  │ {\"WORD\":\"HUSH\"}", last]);
+    assert!(call.starts_with(r#"⚙ shout {"word":"hush"} … ✓ "#), "{call}");
+    let lines = messages.until("HUSH").into_iter().chain([messages.line()]);
+    let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
+    let all: Value =
+        serde_json::from_str(&handback(&["sessions", "show", &session, "--json", "--url", &url]).stdout).unwrap();
+    assert_eq!(json!(lines), all);
+
+    assert_eq!(follower.stop(), (Some(0), Vec::new()));
+    let none = handback(&["sessions", "show", "ses_none", "--url", &url]);
+    assert_eq!((none.code, none.stderr.contains("ses_none")), (Some(1), true), "{none:?}");
+}
