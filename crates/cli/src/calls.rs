@@ -1,22 +1,33 @@
 //! `handback calls`.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::Args;
-use handback_client::CallFilter;
+use handback_client::{CallFilter, EventFilter};
 use handback_wire::client_tools::{Call, CallState, Outcome, Success};
+use handback_wire::event::Event;
+use tokio::time::{Instant, sleep_until};
 
 use crate::connection::{QueryArgs, api_word, word};
-use crate::output::{Table, plain, print};
+use crate::following::Following;
+use crate::output::{Table, plain, print, print_json};
+
+/// The least time between two readings of the list of calls that is watched.
+const BETWEEN_READINGS: Duration = Duration::from_millis(250);
 
 /// Lists the calls that the server knows, or shows one of them.
+///
+/// Those under way come first, then those that are over, the newest of each first. With --watch the order is the other way
+/// round, and a line follows whenever a call is made or changed; with --json as well, each line is a call.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  handback calls --client laptop --state offered\n  handback calls 1f0c… --wait 60000"
+    after_help = "Examples:\n  handback calls --client laptop --state offered\n  handback calls --watch --limit 5\n  \
+                        handback calls 1f0c… --wait 60000"
 )]
 pub(crate) struct CallsArgs {
     /// Only this call, with its input and outcome.
-    #[arg(value_name = "REQUEST_ID", conflicts_with_all = ["client", "session", "state"])]
+    #[arg(value_name = "REQUEST_ID", conflicts_with_all = ["client", "session", "state", "limit", "watch"])]
     request_id: Option<String>,
     /// How long to wait for the outcome of that call; the server allows 60000.
     #[arg(long, value_name = "MS", requires = "request_id")]
@@ -30,6 +41,12 @@ pub(crate) struct CallsArgs {
     /// Only calls in this state.
     #[arg(long, value_parser = api_word::<CallState>(&["awaiting_approval", "queued", "offered", "done"]))]
     state: Option<CallState>,
+    /// At most so many [default: as many as the server lists, 1000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    limit: Option<u16>,
+    /// Go on with new and changed calls as they happen, until this is stopped with Ctrl-C.
+    #[arg(long)]
+    watch: bool,
     #[command(flatten)]
     query: QueryArgs,
 }
@@ -44,16 +61,97 @@ pub(crate) async fn run(args: CallsArgs) -> anyhow::Result<()> {
         filter.client_id = args.client;
         filter.session_id = args.session;
         filter.state = args.state;
+        filter.limit = args.limit.map(usize::from);
     });
-    args.query.show(api.calls(&filter).await, |calls| {
-        let rows = calls.into_iter().map(|call| {
-            let outcome = call.outcome.as_ref().map(|outcome| parts(outcome).0).unwrap_or_default().to_owned();
-            let state = word(&call.state);
-            let took = took(&call);
-            [call.request_id, call.tool, state, call.attempt.to_string(), outcome, took, call.created]
-        });
-        Table::new(["REQUEST", "TOOL", "STATE", "ATTEMPT", "OUTCOME", "TOOK", "CREATED"], "no calls", rows).print()
-    })
+    if args.watch {
+        return watch(&args.query, filter).await;
+    }
+    args.query.show(api.calls(&filter).await, |calls| table(&calls).print())
+}
+
+/// Prints the calls, and each again when it has changed.
+///
+/// An event only tells that something has changed, and the list tells what. So nothing is missed while the connection is
+/// lost, unless more calls than the server lists have changed.
+async fn watch(query: &QueryArgs, mut filter: CallFilter) -> anyhow::Result<()> {
+    let api = query.server.api()?;
+    let events = EventFilter::with(|events| {
+        events.client_id.clone_from(&filter.client_id);
+        events.session_id.clone_from(&filter.session_id);
+    });
+    // Changes are looked for in all calls, also if only some of them are printed at first.
+    let most = filter.limit.take().unwrap_or(usize::MAX);
+    let mut calls = query.checked(api.calls(&filter).await)?;
+    let mut known = stages(&calls);
+    calls.truncate(most);
+    calls.reverse();
+    let columns = table(&calls);
+    match query.json {
+        true => calls.iter().try_for_each(print_json)?,
+        false => columns.print()?,
+    }
+    let mut following = Following::new(&api, events)?;
+    while changed(&mut following).await? {
+        let calls = match api.calls(&filter).await {
+            // The list is read again when the connection is open again.
+            Err(error) if error.is_transient() => continue,
+            calls => calls?,
+        };
+        let before = std::mem::replace(&mut known, stages(&calls));
+        for call in calls.into_iter().rev().filter(|call| before.get(&call.request_id) != known.get(&call.request_id)) {
+            match query.json {
+                true => print_json(&call)?,
+                false => columns.print_row(row(call))?,
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How far each call is.
+fn stages(calls: &[Call]) -> HashMap<String, [String; 3]> {
+    let stage = |call: &Call| [word(&call.state), call.attempt.to_string(), outcome(call).to_owned()];
+    calls.iter().map(|call| (call.request_id.clone(), stage(call))).collect()
+}
+
+/// Waits until calls may have changed, and a moment longer for the changes that follow at once. Returns false when the user
+/// stops the command.
+async fn changed(following: &mut Following) -> anyhow::Result<bool> {
+    let mut read_at = None;
+    loop {
+        let event = tokio::select! {
+            event = following.next() => event?,
+            () = sleep_until(read_at.unwrap_or_else(Instant::now)), if read_at.is_some() => return Ok(true),
+        };
+        match event {
+            None => return Ok(false),
+            Some(
+                Event::Connected {}
+                | Event::Request { .. }
+                | Event::Executing(_)
+                | Event::Completed { .. }
+                | Event::Failed { .. }
+                | Event::Late { .. }
+                | Event::PermissionReplied { .. },
+            ) => _ = read_at.get_or_insert_with(|| Instant::now() + BETWEEN_READINGS),
+            Some(_) => {}
+        }
+    }
+}
+
+fn table(calls: &[Call]) -> Table {
+    let headings = ["REQUEST", "TOOL", "STATE", "ATTEMPT", "OUTCOME", "TOOK", "CREATED"];
+    Table::new(headings, "no calls", calls.iter().cloned().map(row))
+}
+
+fn row(call: Call) -> [String; 7] {
+    let (outcome, took) = (outcome(&call).to_owned(), took(&call));
+    [call.request_id, call.tool, word(&call.state), call.attempt.to_string(), outcome, took, call.created]
+}
+
+/// The API's word for the outcome of a call; empty while it has none.
+fn outcome(call: &Call) -> &'static str {
+    call.outcome.as_ref().map(|outcome| parts(outcome).0).unwrap_or_default()
 }
 
 /// How long a call took. The server does not know it for calls that ended with a restart.

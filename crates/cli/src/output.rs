@@ -54,6 +54,8 @@ pub(crate) struct Table {
     /// The table as text; `None` if it has no rows.
     text: Option<String>,
     empty: &'static str,
+    /// The widths of the columns.
+    widths: Vec<usize>,
 }
 
 impl Table {
@@ -67,11 +69,13 @@ impl Table {
         let rows: Vec<[String; N]> = std::iter::once(headings.map(str::to_owned)).chain(rows).collect();
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
         let widths: [usize; N] = std::array::from_fn(width);
-        let lines = rows.iter().map(|row| {
-            let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
-            format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-        });
-        Self { text: (rows.len() > 1).then(|| lines.collect()), empty }
+        let lines = rows.iter().map(|row| aligned(row, &widths));
+        Self { text: (rows.len() > 1).then(|| lines.collect()), empty, widths: widths.into() }
+    }
+
+    /// Writes one more row to standard output, in the columns of this table. A cell that is too wide moves those after it.
+    pub(crate) fn print_row<const N: usize>(&self, row: [String; N]) -> io::Result<()> {
+        print(&aligned(&row.map(|cell| shorten(&plain(&cell))), &self.widths))
     }
 
     /// Writes the table to standard output, or the note that it is empty to standard error.
@@ -89,6 +93,12 @@ impl Table {
     pub(crate) fn text(&self) -> &str {
         self.text.as_deref().unwrap_or(self.empty).trim_end()
     }
+}
+
+/// A line with cells that are filled up to the widths of their columns.
+fn aligned(row: &[String], widths: &[usize]) -> String {
+    let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}"));
+    format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
 }
 
 /// Makes untrusted text safe for a terminal: control characters are replaced, line ends and tabs stay.

@@ -127,6 +127,35 @@ fn events_are_printed_as_they_happen_and_over_a_restart() {
 }
 
 #[test]
+fn calls_are_listed_up_to_a_number_and_watched() {
+    let (_server, url) = serve("127.0.0.1:0");
+    let (_client, _) = attach(&url, &["--tool", "find", "--", "grep", "b"]);
+    let call = |id: &str, input: &str| handback(&["call", "find", input, "--request-id", id, "--url", &url]).code;
+    for id in ["one", "two", "three"] {
+        assert_eq!(call(id, r#"{"a":"b"}"#), Some(0));
+    }
+    let list = |limit: &str| handback(&["calls", "--limit", limit, "--url", &url]).stdout;
+    let names = |list: &str| list.lines().skip(1).map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    let names: [Vec<String>; 2] = [names(&list("2")), names(&list("1000"))];
+    assert_eq!(names, [vec!["three", "two"], vec!["three", "two", "one"]]);
+
+    let mut watching = Follower::start(&url, &["calls", "--watch", "--limit", "1"]);
+    let mut failing = Follower::start(&url, &["calls", "--watch", "--json", "--session", "s"]);
+    assert!(watching.line().starts_with("REQUEST") && watching.line().starts_with("three"));
+    wait_for(&mut watching.remarks, "listening to ");
+    wait_for(&mut failing.remarks, "listening to ");
+    assert_eq!(call("four", r#"{"a":"c"}"#), Some(1));
+    let last = watching.until(" error ").pop().unwrap();
+    let words: Vec<&str> = last.split_whitespace().collect();
+    assert_eq!(words[..5], ["four", "client_laptop_find", "done", "1", "error"]);
+    let arguments = ["call", "find", "{}", "--session", "s", "--request-id", "five", "--url", &url];
+    assert_eq!(handback(&arguments).code, Some(1));
+    let changes = failing.until(r#""state":"done""#);
+    assert!(changes.iter().all(|line| line.contains(r#""requestID":"five""#)), "{changes:#?}");
+    assert_eq!((failing.stop(), watching.stop().0), ((Some(0), Vec::new()), Some(0)));
+}
+
+#[test]
 fn there_are_no_past_events() {
     let ran = handback(&["events"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""));

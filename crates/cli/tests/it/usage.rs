@@ -47,7 +47,7 @@ fn completions_are_printed_for_each_shell() {
 
 #[test]
 fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
-    let cases: [(&[&str], &str); 24] = [
+    let cases: [(&[&str], &str); 26] = [
         (&["no-such-command"], "unrecognized subcommand"),
         (&["call"], "<TOOL>"),
         (&["call", "tool", "[]"], "must be a JSON object"),
@@ -57,6 +57,8 @@ fn bad_usage_is_exit_code_2_and_says_what_is_wrong() {
         (&["attach", "--client", "a", "--tool", "b", "--schema", "{", "--", "true"], "the schema is not JSON"),
         (&["attach", "--client", "a", "--tool", "b", "--effect", "none", "--", "true"], "idempotent"),
         (&["calls", "--state", "lost"], "awaiting_approval"),
+        (&["calls", "id", "--watch"], "cannot be used with"),
+        (&["events", "--follow", "--type", "nonsense"], "client-tool.failed"),
         (&["chat", "--attach", "nonsense", "hello"], "it must be NAME=COMMAND"),
         (&["chat", "--model", "nonsense", "hello"], "it must be PROVIDER/MODEL"),
         (&["chat", "--session", "a", "--continue", "hello"], "'--session <ID>' cannot be used with '--continue'"),

@@ -1,6 +1,7 @@
 //! Turns: what is said is said once, and what comes of it is told once, whatever happens to the connection.
 
 mod ends;
+mod following;
 mod server;
 mod tools;
 
