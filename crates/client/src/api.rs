@@ -11,6 +11,7 @@ use handback_wire::client_tools::{
     Accepted, Call, CallState, CancelRequest, Client, DisconnectRequest, Done, ExecuteRequest, RegisterRequest,
     Registered, ResultRequest, Tool, ToolResult, UnregisterRequest, Unregistered,
 };
+use handback_wire::status::ServerStatus;
 use reqwest::header::{CONNECTION, DATE, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
 use reqwest::{Method, RequestBuilder, Response, StatusCode, Upgraded};
 use serde::Serialize;
@@ -81,6 +82,18 @@ impl Api {
     /// away; otherwise, something else may listen there.
     pub(crate) fn was_there(&self) -> bool {
         self.was_there.load(Ordering::Relaxed)
+    }
+
+    /// How the server is: its version, what there is, and how near its bounds are. For the application alone.
+    pub async fn status(&self) -> Result<ServerStatus, Error> {
+        self.get(&["status"], &[]).await
+    }
+
+    /// Whether the server takes new calls; no key is needed to ask. If it does not, this is [`Error::Refused`] with status
+    /// 503 and the reason.
+    pub async fn ready(&self) -> Result<(), Error> {
+        let request = self.request(Method::GET, &["readyz"]).timeout(ANSWER_TIMEOUT);
+        self.noted(self.http.send(request).await).map(drop)
     }
 
     /// Registers tools of a client. A tool replaces an earlier one of the same name.

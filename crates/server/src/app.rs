@@ -10,14 +10,15 @@ use handback_core::Hub;
 use handback_core::clock::Clock;
 use handback_core::limits::Limits;
 use handback_core::sessions::{Agents, Model, Models, Runs, Sessions, Setup};
-use handback_core::store::{MemoryStore, Store, StoreError, ToolSpec};
+use handback_core::store::{MemoryStore, SessionStore, Store, StoreError, ToolSpec};
 use handback_core::tools::{Hook, ListTools, ServerTool};
 use handback_wire::error::ErrorCode;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
@@ -49,6 +50,9 @@ struct Inner {
     origins: Origins,
     tasks: TaskTracker,
     closing: CancellationToken,
+    started: Instant,
+    /// A permit for each socket that may be open.
+    room: Arc<Semaphore>,
     /// The state of `closing` without a lock, because connections check it often.
     is_closing: AtomicBool,
     rejected: Family<StatusLabel, Counter>,
@@ -191,6 +195,8 @@ impl App {
             origins: Origins::new(&config, address),
             tasks,
             closing: CancellationToken::new(),
+            started: Instant::now(),
+            room: Arc::new(Semaphore::new(config.limits.connections)),
             is_closing: AtomicBool::new(false),
             rejected: Family::default(),
             metrics,
@@ -288,6 +294,24 @@ impl App {
             Some(database) => database.is_writable().await,
             None => true,
         }
+    }
+
+    /// How many bytes of sessions the database holds; `None` if the store is in memory.
+    pub async fn stored_bytes(&self) -> Result<Option<u64>, StoreError> {
+        match &self.0.database {
+            Some(database) => Ok(Some(database.usage(None).await?.bytes)),
+            None => Ok(None),
+        }
+    }
+
+    /// When the server was started.
+    pub fn started(&self) -> Instant {
+        self.0.started
+    }
+
+    /// A permit for each socket that may be open, besides those that are.
+    pub(crate) fn room(&self) -> &Arc<Semaphore> {
+        &self.0.room
     }
 
     /// Tells all connections to close.

@@ -137,6 +137,13 @@ pub struct Provider {
     pub stall_timeout: Duration,
 }
 
+impl Provider {
+    /// Whether its address wants a key and it has none.
+    pub(crate) fn lacks_key(&self) -> bool {
+        self.api_key.is_none() && self.base_url == self.kind.public_url()
+    }
+}
+
 fn yes() -> bool {
     true
 }

@@ -131,7 +131,6 @@ impl Server {
 
 async fn accept(listener: &TcpListener, app: &App, router: &Router, errors: &Arc<ErrorShapes>) {
     let limits = &app.config().limits;
-    let room = Arc::new(Semaphore::new(limits.connections));
     let overflow = Arc::new(Semaphore::new(REFUSED));
     let newcomers = Arc::new(Newcomers::new(limits.new_connections_per_peer));
     loop {
@@ -150,7 +149,7 @@ async fn accept(listener: &TcpListener, app: &App, router: &Router, errors: &Arc
             tracing::debug!(%error, "a connection was gone at once");
             continue;
         }
-        if let Ok(place) = room.clone().try_acquire_owned() {
+        if let Ok(place) = app.room().clone().try_acquire_owned() {
             let socket = Patient {
                 socket,
                 patience: limits.stall_timeout,

@@ -4,7 +4,7 @@ mod sqlite;
 
 use std::path::{Path, PathBuf};
 
-pub use sqlite::{Bounds, Checked, Figures, OpenError, Sqlite, back_up, check};
+pub use sqlite::{Bounds, Checked, Figures, Glance, OpenError, Sqlite, back_up, check, glance};
 
 /// The database in its directory.
 pub fn database_in(data: &Path) -> PathBuf {

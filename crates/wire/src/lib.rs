@@ -10,4 +10,5 @@ pub mod frontend_tools;
 mod object;
 pub mod session;
 pub mod socket;
+pub mod status;
 pub mod threads;

@@ -83,6 +83,19 @@ export interface components {
             /** @description Its URL; may be a data URL. */
             url: string;
         };
+        /** @description How much of a bound is used. */
+        BoundUse: {
+            /**
+             * Format: int64
+             * @description The most that may be used.
+             */
+            most: number;
+            /**
+             * Format: int64
+             * @description How much is used.
+             */
+            used: number;
+        };
         /** @description Tokens of a provider's cache. */
         CacheTokens: {
             /**
@@ -861,6 +874,11 @@ export interface components {
             /** @description Its URL; may be a data URL. */
             url: string;
         };
+        /**
+         * @description Whether a provider of models has a key. The key itself is never sent.
+         * @enum {string}
+         */
+        ProviderKey: "set" | "missing" | "none";
         /** @description The answer to [`RegisterRequest`]. */
         Registered: {
             /** @description The full ids of the tools. */
@@ -1012,6 +1030,61 @@ export interface components {
              */
             tool_calls: number;
         };
+        /** @description How much there is on a server at the moment. */
+        ServerCounts: {
+            /**
+             * Format: int64
+             * @description Calls under way.
+             */
+            calls: number;
+            /**
+             * Format: int64
+             * @description Known clients.
+             */
+            clients: number;
+            /**
+             * Format: int64
+             * @description Open connections of clients.
+             */
+            connections: number;
+            /**
+             * Format: int64
+             * @description Registered tools.
+             */
+            tools: number;
+        };
+        /** @description How a server is. */
+        ServerStatus: {
+            /** @description How much of each bound is used, by the setting that bounds it. A setting without a limit is not listed. */
+            bounds: {
+                [key: string]: components["schemas"]["BoundUse"];
+            };
+            /** @description How much there is at the moment. */
+            counts: components["schemas"]["ServerCounts"];
+            /** @description The model that answers when no message, session or agent names one, as `providerID/modelID`. */
+            model: string;
+            openFiles?: components["schemas"]["BoundUse"] | null;
+            /** @description The configured providers of models, by name. */
+            providers: {
+                [key: string]: components["schemas"]["ProviderKey"];
+            };
+            /** @description Whether it takes new calls, as `GET /readyz` says. */
+            ready: boolean;
+            /** @description Where it keeps sessions and calls. */
+            store: components["schemas"]["StoreKind"];
+            /**
+             * Format: int64
+             * @description What its clock shows, in milliseconds since 1970.
+             */
+            time: number;
+            /**
+             * Format: int64
+             * @description How long it has run, in milliseconds.
+             */
+            uptime: number;
+            /** @description The version of the server. */
+            version: string;
+        };
         /** @description A session. */
         Session: {
             /** @description The agent. */
@@ -1081,6 +1154,11 @@ export interface components {
             /** @enum {string} */
             type: "busy";
         };
+        /**
+         * @description Where a server keeps sessions and calls.
+         * @enum {string}
+         */
+        StoreKind: "database" | "memory";
         /** @description The fields of a successful result. */
         Success: {
             /** @description Files that belong to the output. */
@@ -1391,6 +1469,7 @@ export type AguiTool = components['schemas']['AguiTool'];
 export type Approvals = components['schemas']['Approvals'];
 export type Asked = components['schemas']['Asked'];
 export type Attachment = components['schemas']['Attachment'];
+export type BoundUse = components['schemas']['BoundUse'];
 export type CacheTokens = components['schemas']['CacheTokens'];
 export type Call = components['schemas']['Call'];
 export type CallRef = components['schemas']['CallRef'];
@@ -1433,6 +1512,7 @@ export type PermissionResponse = components['schemas']['PermissionResponse'];
 export type Phases = components['schemas']['Phases'];
 export type Prompt = components['schemas']['Prompt'];
 export type PromptPart = components['schemas']['PromptPart'];
+export type ProviderKey = components['schemas']['ProviderKey'];
 export type Registered = components['schemas']['Registered'];
 export type RegisterRequest = components['schemas']['RegisterRequest'];
 export type Reply = components['schemas']['Reply'];
@@ -1446,11 +1526,14 @@ export type RunAgentInputValue = components['schemas']['RunAgentInput_Value'];
 export type RunMetadata = components['schemas']['RunMetadata'];
 export type Runs = components['schemas']['Runs'];
 export type RunUsage = components['schemas']['RunUsage'];
+export type ServerCounts = components['schemas']['ServerCounts'];
+export type ServerStatus = components['schemas']['ServerStatus'];
 export type Session = components['schemas']['Session'];
 export type SessionInfo = components['schemas']['SessionInfo'];
 export type SessionTime = components['schemas']['SessionTime'];
 export type Span = components['schemas']['Span'];
 export type Status = components['schemas']['Status'];
+export type StoreKind = components['schemas']['StoreKind'];
 export type Success = components['schemas']['Success'];
 export type Thread = components['schemas']['Thread'];
 export type ThreadMetadata = components['schemas']['ThreadMetadata'];

@@ -1,11 +1,13 @@
-//! Routes for operators: health, readiness, metrics, the OpenAPI document.
+//! Routes for operators: health, readiness, status, metrics, the OpenAPI document.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use handback_wire::error::ErrorCode;
+use handback_wire::status::{BoundUse, ProviderKey, ServerCounts, ServerStatus, StoreKind};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -15,8 +17,10 @@ use prometheus_client::registry::{Registry, Unit};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::Application;
+use super::{Answered, Application};
 use crate::app::App;
+use crate::body::Json;
+use crate::config::{Config, Provider};
 use crate::problem::Problem;
 
 /// The committed OpenAPI document; a test compares it with the routes.
@@ -27,6 +31,7 @@ pub fn routes() -> OpenApiRouter<App> {
     OpenApiRouter::new()
         .routes(routes!(healthz))
         .routes(routes!(readyz))
+        .routes(routes!(status))
         .routes(routes!(metrics))
         .routes(routes!(document))
 }
@@ -41,13 +46,72 @@ async fn healthz() -> &'static str {
 #[utoipa::path(get, path = "/readyz", tag = "operations",
     responses((status = 200, description = "They may"), (status = 503, description = "It is shutting down, or cannot write to its store")))]
 async fn readyz(State(app): State<App>) -> Result<&'static str, Problem> {
+    must_be_ready(&app).await?;
+    Ok("ok\n")
+}
+
+async fn must_be_ready(app: &App) -> Result<(), Problem> {
     if !app.hub().is_serving() {
         return Err(Problem::new(ErrorCode::Unavailable, "the server is shutting down"));
     }
     match app.can_write().await {
-        true => Ok("ok\n"),
+        true => Ok(()),
         false => Err(Problem::new(ErrorCode::Unavailable, "the server cannot write to its store; see its log")),
     }
+}
+
+/// How is the server?
+///
+/// The version, what there is, and how near the bounds are; `handback doctor` shows it. Nothing in it is secret.
+#[utoipa::path(get, path = "/status", tag = "operations", responses((status = 200, body = ServerStatus)))]
+async fn status(State(app): State<App>, _: Application) -> Answered<ServerStatus> {
+    let (config, counts) = (app.config(), app.hub().counts());
+    let [clients, connections, tools, calls] =
+        [counts.clients, counts.connections, counts.tools, counts.calls].map(number);
+    let limits = &config.limits;
+    let sockets = limits.connections.saturating_sub(app.room().available_permits());
+    let mut bounds = BTreeMap::from([
+        ("limits.clients".to_owned(), BoundUse { used: clients, most: number(limits.clients) }),
+        ("limits.connections".to_owned(), BoundUse { used: number(sockets), most: number(limits.connections) }),
+    ]);
+    let stored = app.stored_bytes().await?;
+    if let Some(used) = stored.filter(|_| limits.session_bytes > 0) {
+        bounds.insert("limits.sessionBytes".to_owned(), BoundUse { used, most: limits.session_bytes });
+    }
+    Ok(Json(ServerStatus {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        ready: must_be_ready(&app).await.is_ok(),
+        time: app.hub().clock().time().0,
+        uptime: u64::try_from(app.started().elapsed().as_millis()).unwrap_or(u64::MAX),
+        store: if stored.is_some() { StoreKind::Database } else { StoreKind::Memory },
+        model: config.model.to_string(),
+        providers: providers(config),
+        counts: ServerCounts { clients, connections, tools, calls },
+        bounds,
+        open_files: open_files(),
+    }))
+}
+
+/// Whether each configured provider of models has a key.
+pub fn providers(config: &Config) -> BTreeMap<String, ProviderKey> {
+    let key = |provider: &Provider| match provider.api_key {
+        Some(_) => ProviderKey::Set,
+        None if provider.lacks_key() => ProviderKey::Missing,
+        None => ProviderKey::None,
+    };
+    config.providers.iter().map(|(name, provider)| (name.clone(), key(provider))).collect()
+}
+
+fn number(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+/// Linux lists the open files of a process, and the bound on them.
+fn open_files() -> Option<BoundUse> {
+    let used = number(std::fs::read_dir("/proc/self/fd").ok()?.count());
+    let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+    let soft = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?.split_whitespace().next()?;
+    Some(BoundUse { used, most: soft.parse().ok()? })
 }
 
 /// Counters, in Prometheus' text format

@@ -27,7 +27,7 @@ pub(super) fn check(config: &Config, layers: &Layers) -> Result<Vec<String>, Con
         warnings.push(format!("nothing is kept in data, for ephemeral is set ({ephemeral})"));
     }
     for (name, provider) in &config.providers {
-        if provider.api_key.is_none() && provider.base_url == provider.kind.public_url() {
+        if provider.lacks_key() {
             let (key, url) = (key(&["providers", name]), &provider.base_url);
             warnings.push(format!("{key} has neither apiKey nor apiKeyEnv, and {url} wants a key"));
         }

@@ -90,6 +90,8 @@ pub struct Loaded {
     pub sources: BTreeMap<String, Source>,
     /// What looks like a mistake but is not an error.
     pub warnings: Vec<String>,
+    /// The file, if there is one.
+    pub file: Option<PathBuf>,
 }
 
 /// One effective value, for people.
@@ -122,8 +124,9 @@ impl Loaded {
 /// Merges the layers and checks the result.
 pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
     let mut layers = Layers { defaults: defaults(), merged: Value::Object(Map::new()), sources: BTreeMap::new() };
-    if let Some(file) = inputs.find_file()? {
-        for (path, value) in leaves(read(&file)?) {
+    let file = inputs.find_file()?;
+    if let Some(file) = &file {
+        for (path, value) in leaves(read(file)?) {
             layers.set(&path, value, Source::File(file.clone()))?;
         }
     }
@@ -135,7 +138,7 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, ConfigError> {
     let config = serde_path_to_error::deserialize(&layers.merged).map_err(|error| layers.refused(&error))?;
     let config = filled_in(config, inputs, &layers);
     warnings.extend(check::check(&config, &layers)?);
-    Ok(Loaded { config, sources: layers.sources, warnings })
+    Ok(Loaded { config, sources: layers.sources, warnings, file })
 }
 
 /// Adds the defaults that depend on other values.

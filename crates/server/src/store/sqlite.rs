@@ -57,7 +57,7 @@ use self::usage::Totals;
 use self::writer::Writer;
 
 pub use self::open::OpenError;
-pub use self::upkeep::{Checked, back_up, check};
+pub use self::upkeep::{Checked, Glance, back_up, check, glance};
 
 /// How many threads read.
 const READERS: usize = 2;

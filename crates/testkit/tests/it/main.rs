@@ -26,6 +26,7 @@ mod shutdown;
 mod slow;
 mod soak;
 mod sockets;
+mod status;
 mod store;
 mod storm;
 mod streams;

@@ -2,14 +2,19 @@
 
 use std::fs::{self, File};
 use std::path::Path;
+use std::time::Duration;
 
 use handback_core::id::{RequestId, SessionId};
 use rusqlite::{Connection, ErrorCode};
+use tokio::time::Instant;
 
 use super::database::{Fault, name};
 use super::open::{OpenError, connect_reader, private_file};
 use super::schema::{self, Found, MIGRATIONS};
 use super::{calls, clients, messages, runs, sessions};
+
+/// How many steps SQLite takes before it is asked whether there is time for more.
+const STEPS: i32 = 10_000;
 
 /// What [`check`] found.
 #[derive(Debug, Default)]
@@ -65,23 +70,51 @@ pub fn check(path: &Path) -> Result<Checked, OpenError> {
     // What a server writes meanwhile is not looked at.
     let snapshot = connection.unchecked_transaction().map_err(unusable)?;
     let mut checked = Checked::default();
-    match schema::look(&snapshot, MIGRATIONS.len()).map_err(unusable)? {
-        Found::Foreign => return Err(OpenError::Foreign { path: path.to_owned() }),
-        Found::Newer(found) => {
-            return Err(OpenError::Newer { path: path.to_owned(), found, known: MIGRATIONS.len() });
-        }
-        Found::Version(version) => {
-            checked.look(pages(&snapshot));
-            checked.look(references(&snapshot));
-            if version == MIGRATIONS.len() {
-                checked.read_rows(&snapshot);
-            } else {
-                let older = "the rows cannot be read before a server has opened it and brought it up to date";
-                checked.wrong.push(format!("it has version {version}, not {}; {older}", MIGRATIONS.len()));
-            }
-        }
+    let version = refuse_others(&snapshot, path)?;
+    checked.look(pages(&snapshot));
+    checked.look(references(&snapshot));
+    if version == MIGRATIONS.len() {
+        checked.read_rows(&snapshot);
+    } else {
+        let older = "the rows cannot be read before a server has opened it and brought it up to date";
+        checked.wrong.push(format!("it has version {version}, not {}; {older}", MIGRATIONS.len()));
     }
     Ok(checked)
+}
+
+/// What [`glance`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Glance {
+    /// All pages and rows are where they belong.
+    Sound,
+    /// The first thing that is wrong.
+    Damaged(String),
+    /// There was not enough time to look at everything; what was looked at is sound.
+    Unfinished,
+}
+
+/// Looks at the pages of a database and at whose they are, but not at what is in the rows, and stops after `within`.
+pub fn glance(path: &Path, within: Duration) -> Result<Glance, OpenError> {
+    let until = Instant::now() + within;
+    let mut connection = reader(path)?;
+    let unusable = |error: rusqlite::Error| OpenError::unusable(path, error);
+    refuse_others(&connection, path)?;
+    connection.progress_handler(STEPS, Some(move || Instant::now() >= until)).map_err(unusable)?;
+    match connection.query_row("PRAGMA quick_check(1)", [], |row| row.get::<_, String>(0)) {
+        Ok(line) if line == "ok" => Ok(Glance::Sound),
+        Ok(line) => Ok(Glance::Damaged(line)),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => Ok(Glance::Unfinished),
+        Err(error) => Err(unusable(error)),
+    }
+}
+
+/// Refuses a database of another program or of a newer version. Returns its version.
+fn refuse_others(connection: &Connection, path: &Path) -> Result<usize, OpenError> {
+    match schema::look(connection, MIGRATIONS.len()).map_err(|error| OpenError::unusable(path, error))? {
+        Found::Foreign => Err(OpenError::Foreign { path: path.to_owned() }),
+        Found::Newer(found) => Err(OpenError::Newer { path: path.to_owned(), found, known: MIGRATIONS.len() }),
+        Found::Version(version) => Ok(version),
+    }
 }
 
 fn reader(path: &Path) -> Result<Connection, OpenError> {

@@ -73,7 +73,7 @@ fn of_nobody(_: &str) -> Option<Value> {
     Some(json!({ "agent": "nobody" }))
 }
 
-const TABLE: [Row; 66] = [
+const TABLE: [Row; 67] = [
     ("POST", "/client-tools/register", opaque, [401, 401, 401, 403, 403, 403, 403, 200]),
     ("POST", "/session", session, [401, 401, 401, 403, 403, 403, 200, 200]),
     ("POST", "/session", of_clerk, [401, 401, 401, 403, 403, 403, 403, 200]),
@@ -102,6 +102,7 @@ const TABLE: [Row; 66] = [
     ("POST", "/client-tools/disconnect", goodbye, [401, 401, 401, 403, 200, 200, 200, 200]),
     ("GET", "/event", nothing, [401, 401, 401, 200, 200, 200, 200, 200]),
     ("POST", "/auth/client-token", token_request, [401, 401, 401, 403, 403, 403, 403, 200]),
+    ("GET", "/status", nothing, [401, 401, 401, 403, 403, 403, 403, 200]),
     ("GET", "/metrics", nothing, [401, 401, 401, 403, 403, 403, 403, 200]),
     ("GET", "/doc", nothing, [401, 401, 401, 403, 403, 403, 403, 200]),
     ("GET", "/healthz", nothing, [200; 8]),
