@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use handback_server::config::{Flag, Inputs, Loaded, load};
+use handback_server::config::{ConfigError, Flag, Inputs, Loaded, load};
 use handback_server::store::database_in;
 
 use crate::exit::UsageError;
@@ -50,6 +50,15 @@ impl SettingsArgs {
 
     /// The effective settings. Warnings about them are printed.
     pub(crate) fn load(self) -> anyhow::Result<Loaded> {
+        let loaded = self.read().map_err(|error| UsageError(error.to_string()))?;
+        for warning in &loaded.warnings {
+            remark(&format!("warning: {warning}"));
+        }
+        Ok(loaded)
+    }
+
+    /// The effective settings.
+    pub(crate) fn read(self) -> Result<Loaded, ConfigError> {
         let flag = |key, name, value: Option<String>| value.map(|value| Flag { key, value, name });
         // A directory on the command line overrides an `ephemeral` of the file.
         let ephemeral = match &self.data {
@@ -63,12 +72,7 @@ impl SettingsArgs {
             flag("log", "--log", self.log),
             flag("logFormat", "--log-format", self.log_format),
         ];
-        let inputs = Inputs::from_process(self.config, flags.into_iter().flatten().collect());
-        let loaded = load(&inputs).map_err(|error| UsageError(error.to_string()))?;
-        for warning in &loaded.warnings {
-            remark(&format!("warning: {warning}"));
-        }
-        Ok(loaded)
+        load(&Inputs::from_process(self.config, flags.into_iter().flatten().collect()))
     }
 }
 

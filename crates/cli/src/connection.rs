@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clap::builder::{PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::parser::ValueSource;
@@ -78,6 +79,19 @@ impl ServerArgs {
     /// The URL. An empty variable counts as not set.
     pub(crate) fn url(&self) -> &str {
         if self.url.is_empty() { DEFAULT_URL } else { &self.url }
+    }
+
+    /// The URL of a server with these settings, if no other is named; otherwise the one that is named.
+    pub(crate) fn url_of(&self, listen: SocketAddr) -> String {
+        if self.url() != DEFAULT_URL {
+            return self.url().to_owned();
+        }
+        let host = match listen.ip() {
+            IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            address => address,
+        };
+        format!("http://{}", SocketAddr::new(host, listen.port()))
     }
 
     /// The token. An empty variable counts as not set.

@@ -17,10 +17,13 @@ mod clients;
 mod completions;
 mod config;
 mod connection;
+mod doctor;
 mod events;
 mod exit;
 mod following;
+mod key;
 mod log;
+mod man;
 mod output;
 mod serve;
 mod sessions;
@@ -60,12 +63,15 @@ enum Command {
     Attach(attach::AttachArgs),
     Sessions(sessions::SessionsArgs),
     Token(token::TokenArgs),
+    Key(key::KeyArgs),
     Config(config::ConfigArgs),
+    Doctor(doctor::DoctorArgs),
     Backup(backup::BackupArgs),
     Check(check::CheckArgs),
     Chaos(chaos::ChaosArgs),
     Bench(bench::BenchArgs),
     Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -98,11 +104,14 @@ async fn run(command: Command) -> anyhow::Result<()> {
         Command::Attach(args) => attach::run(args).await,
         Command::Sessions(args) => sessions::run(args).await,
         Command::Token(args) => token::run(args),
+        Command::Key(args) => key::run(args),
         Command::Config(args) => config::run(args),
+        Command::Doctor(args) => doctor::run(args).await,
         Command::Backup(args) => backup::run(args),
         Command::Check(args) => check::run(args),
         Command::Chaos(args) => chaos::run(args).await,
         Command::Bench(args) => bench::run(args).await,
         Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
     }
 }

@@ -12,6 +12,8 @@ mod chaos;
 #[cfg(unix)]
 mod chat;
 #[cfg(unix)]
+mod doctor;
+#[cfg(unix)]
 mod following;
 #[cfg(unix)]
 mod local;
