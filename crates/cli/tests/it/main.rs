@@ -13,10 +13,12 @@ mod chaos;
 mod chat;
 #[cfg(unix)]
 mod doctor;
+mod documentation;
 #[cfg(unix)]
 mod following;
 #[cfg(unix)]
 mod local;
+mod markdown;
 #[cfg(unix)]
 mod metrics;
 #[cfg(unix)]

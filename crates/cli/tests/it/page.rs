@@ -3,30 +3,7 @@
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 
-/// A command, and what it prints.
-#[derive(Debug)]
-pub(crate) struct Shown {
-    pub(crate) command: String,
-    pub(crate) output: Vec<String>,
-}
-
-/// The commands of all `console` blocks: `$` begins one, `>` goes on with it, the rest is output.
-pub(crate) fn shown(markdown: &str) -> Vec<Shown> {
-    let mut commands: Vec<Shown> = Vec::new();
-    for block in markdown.split("\n```console\n").skip(1) {
-        for line in block.split("\n```").next().unwrap().lines() {
-            if let Some(command) = line.strip_prefix("$ ") {
-                commands.push(Shown { command: command.to_owned(), output: Vec::new() });
-            } else if let Some(more) = line.strip_prefix("> ").or_else(|| line.strip_prefix('>')) {
-                let shown = commands.last_mut().unwrap();
-                shown.command = format!("{}\n{more}", shown.command);
-            } else {
-                commands.last_mut().unwrap().output.push(line.to_owned());
-            }
-        }
-    }
-    commands
-}
+use crate::markdown::Shown;
 
 /// Compares word by word; `…` stands for anything within a line.
 fn fits(expected: &str, found: &str) -> bool {

@@ -5,12 +5,18 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::command;
-use crate::page::{Shown, check, shown};
+use crate::markdown::{Page, Shown, root};
+use crate::page::check;
 use crate::processes::{Process, start};
 
 #[test]
 fn the_readme_is_true() {
     run_page("README.md", 16);
+}
+
+#[test]
+fn the_page_on_the_command_is_true() {
+    run_page("crates/cli/README.md", 2);
 }
 
 #[test]
@@ -35,7 +41,7 @@ fn the_page_on_operating_is_true() {
 
 /// Starts the server as a page says, but on a free port and without what the page does not mention: a database and a log.
 fn start_as(shown: &str, folder: &Path) -> (Process, String) {
-    let arguments = shown.strip_prefix("cargo run --release").or_else(|| shown.strip_prefix("handback serve")).unwrap();
+    let arguments = ["cargo run --release", "npx handback", "handback serve", "handback"].into_iter().find_map(|start| shown.strip_prefix(start)).unwrap();
     let (arguments, log) = arguments.split_once(" 2> ").unwrap_or((arguments, ""));
     let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
     command.args(arguments.split_whitespace()).current_dir(folder);
@@ -51,12 +57,10 @@ fn start_as(shown: &str, folder: &Path) -> (Process, String) {
 
 /// Runs all commands of a page. The first one starts the server.
 fn run_page(page: &str, at_least: usize) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = std::fs::read_to_string(root.join(page)).unwrap();
     let name = page.replace('/', "-");
     let folder = std::env::temp_dir().join(format!("handback-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let commands = shown(&text);
+    let commands = Page::read(page).shown();
     assert!(commands.len() >= at_least, "{page} has lost its commands: {commands:#?}");
     assert_eq!(commands[0].output, ["handback listening on http://127.0.0.1:4096"]);
     let (_server, url) = start_as(&commands[0].command, &folder);
@@ -75,8 +79,7 @@ fn run_page(page: &str, at_least: usize) {
 
 #[test]
 fn the_page_on_configuration_lists_every_key_and_its_default() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = std::fs::read_to_string(root.join("docs/configuration.md")).unwrap();
+    let page = std::fs::read_to_string(root().join("docs/configuration.md")).unwrap();
     let mut config = command(&["config", "--json"]);
     config.env("HOME", "/home/ada").env_remove("XDG_DATA_HOME");
     let rows = crate::run(config).stdout.replace("/home/ada", "~");
@@ -92,12 +95,11 @@ fn the_page_on_configuration_lists_every_key_and_its_default() {
 
 #[test]
 fn the_configuration_that_the_page_shows_is_taken() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = std::fs::read_to_string(root.join("docs/configuration.md")).unwrap();
+    let page = Page::read("docs/configuration.md");
     let path = std::env::temp_dir().join(format!("handback-page-{}.toml", std::process::id()));
     let mut printed = String::new();
-    for block in page.split("```toml\n").skip(1) {
-        std::fs::write(&path, block.split("```").next().unwrap()).unwrap();
+    for block in page.code("toml") {
+        std::fs::write(&path, block).unwrap();
         let mut config = command(&["config", "--config", path.to_str().unwrap()]);
         config.env("WORK_API_KEY", "a-work-key");
         let ran = crate::run(config);
