@@ -7,10 +7,11 @@ use crate::handback;
 use crate::markdown::{Page, pages, root};
 
 /// The blocks of code that somebody tries, and who does. Blocks of `text` are none that could be tried.
-const TESTED: [(&str, &str, &str); 18] = [
+const TESTED: [(&str, &str, &str); 21] = [
     ("README.md", "console", "crates/cli/tests/it/readme.rs"),
+    ("README.md", "js", "crates/cli/tests/it/packages/page.rs"),
     ("README.md", "rust", "crates/testkit/tests/it/examples/first_tool.rs"),
-    ("README.md", "ts", "sdk/typescript/test/package/readme.test.ts"),
+    ("README.md", "toml", "crates/cli/tests/it/readme.rs"),
     ("crates/cli/README.md", "console", "crates/cli/tests/it/readme.rs"),
     ("crates/client/README.md", "rust,no_run", "crates/client/src/lib.rs"),
     ("crates/server/README.md", "rust,no_run", "crates/server/src/lib.rs"),
@@ -22,6 +23,8 @@ const TESTED: [(&str, &str, &str); 18] = [
     ("docs/chat.md", "ts", "foreign/react/guide.test.js"),
     ("docs/chat.md", "tsx", "foreign/react/guide.test.js"),
     ("docs/configuration.md", "toml", "crates/cli/tests/it/readme.rs"),
+    ("docs/installing.md", "console", "crates/cli/tests/it/packages/page.rs"),
+    ("docs/operating.md", "console", "crates/cli/tests/it/readme.rs"),
     ("docs/sessions.md", "console", "crates/cli/tests/it/readme.rs"),
     ("docs/survival.md", "console", "crates/cli/tests/it/readme.rs"),
     ("sdk/typescript/README.md", "ts", "sdk/typescript/test/package/readme.test.ts"),

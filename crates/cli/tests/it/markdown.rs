@@ -33,7 +33,17 @@ pub(crate) fn root() -> PathBuf {
 
 impl Page {
     pub(crate) fn read(path: &str) -> Self {
+        Self::of(path, &std::fs::read_to_string(root().join(path)).unwrap())
+    }
+
+    /// The parts of a page before a heading, and from there on.
+    pub(crate) fn split(path: &str, heading: &str) -> [Self; 2] {
         let text = std::fs::read_to_string(root().join(path)).unwrap();
+        let (before, after) = text.split_once(&format!("\n{heading}\n")).unwrap();
+        [before, after].map(|part| Self::of(path, part))
+    }
+
+    fn of(path: &str, text: &str) -> Self {
         let (mut blocks, mut prose, mut open): (Vec<Block>, String, bool) = Default::default();
         for line in text.lines() {
             match (line.strip_prefix("```"), open) {

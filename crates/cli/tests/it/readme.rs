@@ -11,7 +11,9 @@ use crate::processes::{Process, start};
 
 #[test]
 fn the_readme_is_true() {
-    run_page("README.md", 16);
+    // What comes before is run with what `make packages` makes.
+    let [_, page] = Page::split("README.md", "### A server, and its console");
+    run(&page, 16);
 }
 
 #[test]
@@ -41,7 +43,10 @@ fn the_page_on_operating_is_true() {
 
 /// Starts the server as a page says, but on a free port and without what the page does not mention: a database and a log.
 fn start_as(shown: &str, folder: &Path) -> (Process, String) {
-    let arguments = ["cargo run --release", "npx handback", "handback serve", "handback"].into_iter().find_map(|start| shown.strip_prefix(start)).unwrap();
+    let arguments = ["cargo run --release", "npx handback", "handback serve", "handback"]
+        .into_iter()
+        .find_map(|start| shown.strip_prefix(start))
+        .unwrap();
     let (arguments, log) = arguments.split_once(" 2> ").unwrap_or((arguments, ""));
     let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
     command.args(arguments.split_whitespace()).current_dir(folder);
@@ -55,13 +60,17 @@ fn start_as(shown: &str, folder: &Path) -> (Process, String) {
     start(command)
 }
 
-/// Runs all commands of a page. The first one starts the server.
 fn run_page(page: &str, at_least: usize) {
-    let name = page.replace('/', "-");
+    run(&Page::read(page), at_least);
+}
+
+/// Runs all commands of a page. The first one starts the server.
+fn run(page: &Page, at_least: usize) {
+    let name = page.path.replace('/', "-");
     let folder = std::env::temp_dir().join(format!("handback-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let commands = Page::read(page).shown();
-    assert!(commands.len() >= at_least, "{page} has lost its commands: {commands:#?}");
+    let commands = page.shown();
+    assert!(commands.len() >= at_least, "{name} has lost its commands: {commands:#?}");
     assert_eq!(commands[0].output, ["handback listening on http://127.0.0.1:4096"]);
     let (_server, url) = start_as(&commands[0].command, &folder);
     let address = url.strip_prefix("http://").unwrap().replace("127.0.0.1", "localhost");
@@ -113,4 +122,28 @@ fn the_configuration_that_the_page_shows_is_taken() {
     for secret in ["a long random text", "a-work-key"] {
         assert!(!printed.contains(secret), "{printed}");
     }
+}
+
+#[test]
+fn the_rust_program_of_the_readme_finds_what_it_depends_on() {
+    let page = Page::read("README.md");
+    let ([manifest], [program]) = (&page.code("toml")[..], &page.code("rust")[..]) else { panic!("{page:#?}") };
+    let folder = std::env::temp_dir().join(format!("handback-manifest-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("src")).unwrap();
+    let package = "[package]\nname = \"first\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[workspace]\n\n";
+    let crates = root().join("crates");
+    let manifest = format!("{package}{manifest}").replace("../handback/crates", crates.to_str().unwrap());
+    std::fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    std::fs::write(folder.join("src/main.rs"), program).unwrap();
+    std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--offline", "--format-version", "1"]).current_dir(&folder);
+    let ran = crate::run(cargo);
+    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let found: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let nodes = found["resolve"]["nodes"].as_array().unwrap();
+    let first = nodes.iter().find(|node| node["id"] == found["resolve"]["root"]).unwrap();
+    let names: Vec<_> = first["deps"].as_array().unwrap().iter().map(|dep| dep["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["handback_client", "serde", "tokio"]);
+    std::fs::remove_dir_all(folder).unwrap();
 }

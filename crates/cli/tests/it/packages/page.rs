@@ -1,29 +1,42 @@
-//! The page on installing: all that it shows is run, on a machine without Rust.
+//! What the README and the page on installing show is run, on a machine without Rust.
 
 use std::time::{Duration, Instant};
 
-use super::{Machine, packages, repository};
-use crate::page::{check, shown};
+use super::{Machine, packages};
+use crate::markdown::Page;
+use crate::page::check;
 
 /// How long it takes from the files to the first call of a tool, with what npm downloads.
 const FIRST_CALL: Duration = Duration::from_secs(60);
 
-#[test]
-#[ignore = "`make packages` runs it"]
-fn the_page_on_installing_is_true_and_three_commands_make_the_first_call() {
-    let machine = Machine::new("page");
+/// A machine with the packages where a checkout has them.
+fn machine(name: &str) -> Machine {
+    let machine = Machine::new(name);
     std::fs::create_dir(machine.folder.join("target")).unwrap();
     std::os::unix::fs::symlink(packages(), machine.folder.join("target/packages")).unwrap();
-    let page = std::fs::read_to_string(repository().join("docs/installing.md")).unwrap();
-    let commands = shown(&page);
-    assert_eq!(commands[0].command, "make dist");
-    let (before, _) = page.split_once("## The files").unwrap();
-    let (first, others) = commands[1..].split_at(shown(before).len() - 1);
-    assert!(first.len() == 3 && first[2].output[0].contains("Hello, Ada!"), "{first:#?}");
-    assert!(others.len() >= 15, "the page has lost its commands: {others:#?}");
+    machine
+}
 
+#[test]
+#[ignore = "`make packages` runs it"]
+fn a_file_and_two_commands_of_the_readme_make_the_first_call_of_a_tool() {
+    let [page, _] = Page::split("README.md", "### A server, and its console");
+    let (commands, programs) = (page.shown(), page.code("js"));
+    assert_eq!((commands.len(), programs.len()), (2, 1), "{page:#?}");
+    assert_eq!(commands[1].command, "node first.mjs");
+    assert_eq!(commands[1].output[0], "The tool `greet` answered: Hello, Ada!");
+    let machine = machine("readme");
+    std::fs::write(machine.folder.join("first.mjs"), programs[0]).unwrap();
     let began = Instant::now();
-    check(first, &mut machine.command("bash"));
+    check(&commands, &mut machine.command("bash"));
     assert!(began.elapsed() < FIRST_CALL, "the first call took {:?}", began.elapsed());
-    check(others, &mut machine.command("bash"));
+}
+
+#[test]
+#[ignore = "`make packages` runs it"]
+fn the_page_on_installing_is_true() {
+    let commands = Page::read("docs/installing.md").shown();
+    assert_eq!(commands[0].command, "make dist");
+    assert!(commands.len() >= 16, "the page has lost its commands: {commands:#?}");
+    check(&commands[1..], &mut machine("page").command("bash"));
 }
