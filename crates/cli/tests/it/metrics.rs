@@ -57,11 +57,11 @@ fn the_metrics_are_those_of_the_page_and_of_the_dashboard() {
     let served = served();
     let page = read("docs/operating.md");
     let rows = page.lines().filter_map(|line| {
-        let mut cells = line.strip_prefix("| `")?.split(" | ");
-        let name = cells.next()?.strip_suffix('`')?;
-        named(name).next()?;
-        let labels = cells.next()?.split(", ").map(|label| label.trim_matches('`').to_owned());
-        Some((name.to_owned(), labels.filter(|label| !label.is_empty()).collect::<BTreeSet<_>>()))
+        let mut cells = line.strip_prefix('|')?.split('|').map(|cell| cell.trim().replace('`', ""));
+        let (name, labels) = (cells.next()?, cells.next()?);
+        named(&name).next()?;
+        let labels = labels.split(", ").filter(|label| !label.is_empty()).map(str::to_owned);
+        Some((name.clone(), labels.collect::<BTreeSet<_>>()))
     });
     assert_eq!(rows.collect::<BTreeMap<_, _>>(), served);
 

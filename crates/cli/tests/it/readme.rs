@@ -137,13 +137,9 @@ fn the_rust_program_of_the_readme_finds_what_it_depends_on() {
     std::fs::write(folder.join("src/main.rs"), program).unwrap();
     std::fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["metadata", "--offline", "--format-version", "1"]).current_dir(&folder);
+    cargo.args(["tree", "--offline", "--depth", "1", "--prefix", "none", "--format", "{lib}"]).current_dir(&folder);
     let ran = crate::run(cargo);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let found: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    let nodes = found["resolve"]["nodes"].as_array().unwrap();
-    let first = nodes.iter().find(|node| node["id"] == found["resolve"]["root"]).unwrap();
-    let names: Vec<_> = first["deps"].as_array().unwrap().iter().map(|dep| dep["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["handback_client", "serde", "tokio"]);
+    assert_eq!(ran.stdout.split_whitespace().collect::<Vec<_>>(), ["handback_client", "serde", "tokio"]);
     std::fs::remove_dir_all(folder).unwrap();
 }
