@@ -190,6 +190,12 @@ fn describe(call: &Call) -> String {
     if let Some((status, text)) = call.outcome.as_ref().map(parts) {
         lines.extend([("outcome", status), ("", text)]);
     }
+    if let Some(may_have_run) = call.may_have_run {
+        lines.push(("ran", if may_have_run { "maybe: the call was sent, and no result came in time" } else { "no" }));
+    }
+    if let Some((status, text)) = call.late_result.as_ref().map(parts) {
+        lines.extend([("late", status), ("", text)]);
+    }
     let shown = lines.into_iter().filter(|(_, value)| !value.is_empty());
     shown.map(|(name, value)| format!("{name:<10}{}\n", plain(value.trim_end()))).collect()
 }

@@ -133,6 +133,23 @@ fn what_happened_to_a_call_yesterday_is_one_grep_and_one_command() {
 }
 
 #[test]
+fn a_call_without_a_result_says_whether_its_tool_ran_and_what_came_too_late() {
+    let server = Logged::start("trail-late", &["--log-format", "json"]);
+    let (_client, _lines) = attach(&server.url, &["--tool", "sleep", "--", "sleep", "60"]);
+    let call = json!({ "toolID": "client_laptop_sleep", "requestID": "call-y", "input": {}, "timeout": 500 });
+    assert!(server.curl(&["-d", &call.to_string()], "/client-tools/execute").contains("TIMEOUT"));
+    let told = || handback(&["calls", "call-y", "--url", &server.url]).stdout;
+    assert!(told().contains("ran       maybe: the call was sent, and no result came in time\n"), "{}", told());
+    let answer = json!({ "requestID": "call-y", "status": "success", "output": "slept" }).to_string();
+    assert!(server.curl(&["-d", &answer], "/client-tools/result").contains("GONE"));
+    assert!(told().contains("late      success\n          slept\n"), "{}", told());
+    let (_directory, log) = server.stop();
+    let line = |message| grep(&log, "call-y").into_iter().find(|line| line["message"] == message).unwrap();
+    assert_eq!((&line("ended")["outcome"], &line("ended")["may_have_run"]), (&json!("timeout"), &json!(true)));
+    assert_eq!(line("late result")["outcome"], "success");
+}
+
+#[test]
 fn a_turn_and_its_calls_are_found_by_the_request_that_asked_for_them() {
     let server = Logged::start("trail-turn", &["--log-format", "json"]);
     let (_client, _lines) = attach(&server.url, &["--tool", "shout", "--", "tr", "a-z", "A-Z"]);
