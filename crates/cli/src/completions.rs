@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::Cli;
+use crate::command::Cli;
 use crate::output::print;
 
 /// Prints a script that completes `handback` commands in a shell.

@@ -26,6 +26,9 @@ use crate::output::{plain, print, print_json};
 /// How long all checks may take. What hangs after that is left behind, for which there is a second more.
 const PATIENCE: Duration = Duration::from_millis(3_500);
 
+/// How much of that is left for all else when the settings cannot be read.
+const PATIENCE_AFTER_SETTINGS: Duration = Duration::from_millis(2_500);
+
 /// A bound is near when so many percent of it are used.
 const NEAR_PERCENT: u64 = 80;
 
@@ -121,7 +124,7 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
 /// Looks at everything until the deadline.
 async fn look(settings: SettingsArgs, query: &QueryArgs, deadline: Instant) -> anyhow::Result<Vec<Check>> {
     let mut checks = vec![Check::ok("command", concat!("handback ", env!("CARGO_PKG_VERSION")))];
-    let loaded = in_time("configuration", deadline, move || here::settings(settings)).await;
+    let loaded = in_time("configuration", deadline - PATIENCE_AFTER_SETTINGS, move || here::settings(settings)).await;
     let (config, found) = loaded.unwrap_or_else(|late| (None, vec![late]));
     let url = query.server.url_of(config.as_ref().map_or(Config::default().listen, |config| config.listen));
     let model = config.as_ref().map(|config| there::model(&config.model.to_string(), &providers(config)));

@@ -46,7 +46,7 @@ const SHOWN_CHARACTERS: usize = 200;
 #[command(after_help = "Examples:\n  handback events --follow\n  \
                         handback events --follow --client laptop --type client-tool.failed --json")]
 pub(crate) struct EventsArgs {
-    /// Show events as they happen. The server keeps no past events, so there is no other way yet.
+    /// Show events as they happen. This must be given, because the server keeps no past events.
     #[arg(long)]
     follow: bool,
     /// Only what happens in this session.

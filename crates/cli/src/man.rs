@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, CommandFactory};
 
-use crate::Cli;
+use crate::command::Cli;
 
 /// Writes the manual pages of all commands.
 #[derive(Debug, Args)]
