@@ -96,7 +96,7 @@ fn the_image_serves_as_its_user_and_is_healthy() {
 
     let started = [image.command("ENTRYPOINT"), image.command("CMD")].concat();
     let anywhere = ("HANDBACK_LISTEN", "0.0.0.0:0".to_owned());
-    let refused = run_in(&root, &image, &started, &[anywhere.clone()]).output().unwrap();
+    let refused = run_in(&root, &image, &started, std::slice::from_ref(&anywhere)).output().unwrap();
     assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("auth.keys"), "{refused:?}");
 
     // The SHA-256 of "secret".

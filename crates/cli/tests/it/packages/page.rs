@@ -1,6 +1,8 @@
 //! What the README and the page on installing show is run, on a machine without Rust.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::{Machine, packages};
 use crate::markdown::Page;
