@@ -2,7 +2,7 @@
 # others in the tests), Chromium (both in a page), Python 3.10 (clients of others, and what checks the API's
 # description, and what makes packages), tmux (a client in a terminal) and systemd-analyze (the unit). What is missing
 # is installed or named.
-.PHONY: all run test soak fuzz foreign sdk console console-check console-test picture package dist packages lint lines bench schemas \
+.PHONY: all run test soak fuzz foreign sdk console console-check console-test picture dist packages lint lines bench schemas \
   need need-node need-python need-chromium need-tmux need-packaging
 
 CARGO ?= cargo
@@ -104,13 +104,6 @@ picture: need need-chromium console/node_modules/.installed
 console/node_modules/.installed: console/package.json console/package-lock.json | need-node
 	cd console && npm ci --no-audit --no-fund --loglevel=error
 	touch $@
-
-## The npm package of the TypeScript SDK, to be installed from a file.
-package: sdk/typescript/node_modules/.installed
-	mkdir -p target
-	cd sdk/typescript && mv "$$(npm pack --silent --pack-destination $(abspath target) | tail -1 | sed 's|^|$(abspath target)/|')" \
-	  $(abspath target)/handback-client.tgz
-	@echo "target/handback-client.tgz: npm install it"
 
 # Packages a binary, $(1), into a folder, $(2): the same for what is released and for what is tested.
 define make-packages
