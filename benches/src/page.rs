@@ -84,7 +84,7 @@ are for the memory store where they do not name another; \"the same\" is the row
 - **log** `\"info\"`, the default, writes a line for each request and each stage of a call, here five for each call, to a file. Everywhere
   else the servers log at `\"warn\"`.
 - **Memory** is the server's resident memory with {crowd} idle clients, each with its tool, less what it had before they
-  connected, divided by {crowd}.
+  connected, divided by {crowd}. That of an idle server is what it had before.
 - A **turn** is `POST /session/…/message` from the request until its answer, with the built-in model `demo/scripted`: the
   server keeps the prompt, the model asks for a call of the client's tool, the call goes to the client and back as above, and
   the model answers with what it gave. That is one call, two steps of the model and three messages that are kept; nobody reads events.

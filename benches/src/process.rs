@@ -35,6 +35,8 @@ pub(crate) struct Sample {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Memory {
+    /// Of the whole server, before any client came.
+    pub(crate) before: f64,
     pub(crate) per_client: f64,
 }
 

@@ -207,12 +207,16 @@ impl Comparison {
         ])
     }
 
-    fn memory_rows(&self) -> anyhow::Result<[Row; 2]> {
+    fn memory_rows(&self) -> anyhow::Result<[Row; 3]> {
+        let idle = |sample: &Sample| sample.memory.as_ref().map(|memory| memory.before / 1e6);
+        let (idle, floor_idle) = self.beside_floor(Scenario::OneOfMany, idle)?;
+        let idle_row = Row::compared("MB of an idle server".to_owned(), &idle, &floor_idle, tenths);
         let memory = |sample: &Sample| sample.memory.as_ref().map(|memory| memory.per_client / 1e3);
         let (sse, floor) = self.beside_floor(Scenario::OneOfMany, memory)?;
         let socket = self.stores(Scenario::IdleSockets, memory)?;
         let row = Row::compared("kB per idle client, SSE".to_owned(), &sse, &floor, tenths);
         Ok([
+            idle_row.judged(Goal::AtMost(30.0), &idle.sqlite, " with SQLite"),
             row.judged(Goal::AtMost(21.0), &sse.memory, ""),
             Row::own("kB per idle client, WebSocket", &socket, tenths).judged(Goal::AtMost(10.0), &socket.memory, ""),
         ])
