@@ -8,6 +8,9 @@ use crate::clock::milliseconds;
 use crate::id::{CallId, ClientId, ConnectionName, RequestId, SessionId};
 use crate::store::{Ask, CallHead, FinishedCall, Origin, Outcome, OutcomeKind};
 
+/// How many bytes are logged of the name of a tool that may not be there. Models and callers name anything.
+const MOST_NAME: usize = 256;
+
 /// Writes a line about a call.
 macro_rules! line {
     ($head:expr, $stage:literal $(, $field:ident = $value:expr)*) => {{
@@ -91,6 +94,7 @@ impl Refusal {
     /// Writes to the log that a call was not made.
     pub fn log(&self, request: Option<&RequestId>, tool: &str, session: &SessionId) {
         let (call, session) = (request.map(RequestId::as_str), known(session.as_str()));
+        let tool = &tool[..tool.floor_char_boundary(MOST_NAME)];
         tracing::info!(target: "handback::call", call, tool, session, reason = self.word(), "refused");
     }
 }

@@ -60,7 +60,8 @@ fn a_writer_that_stands_still_costs_lines_and_not_time() {
     // The end does not wait for it for ever.
     drop(writer);
     for _ in 0..6 {
-        allow.send(Ok(())).unwrap();
+        // The thread ends early if it has written several lines at once.
+        _ = allow.send(Ok(()));
     }
     let written = took.iter().map(|text| text.matches('\n').count()).sum::<usize>();
     assert_eq!(written as u64, 6 - dropped);
