@@ -1,7 +1,6 @@
 //! A local server: the `handback` binary, started on a free port.
 
 use std::collections::VecDeque;
-use std::env::consts::{ARCH, OS};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -34,8 +33,7 @@ const MAX_LINES: usize = 64;
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct LocalOptions {
-    /// The binary; by default, the one that the variable `HANDBACK_BINARY` names, that of the npm package `handback` if it is
-    /// installed in a directory above this program, or `handback` on the `PATH`.
+    /// The binary; by default, the one that the variable `HANDBACK_BINARY` names, or `handback` on the `PATH`.
     pub binary: Option<PathBuf>,
     /// The directory of the database; by default, nothing outlives the server.
     pub data: Option<PathBuf>,
@@ -70,8 +68,7 @@ impl Handback {
     /// [`Error::NotStarted`], with the server's standard error.
     pub async fn start_with(options: LocalOptions) -> Result<Self, Error> {
         // Nothing else in this crate reads the environment. It does here because the binary depends on the machine.
-        let program = std::env::current_exe().unwrap_or_default();
-        let binary = binary(options.binary.as_ref(), std::env::var_os(BINARY_VARIABLE), &program);
+        let binary = binary(options.binary.as_ref(), std::env::var_os(BINARY_VARIABLE));
         let failed = |reason: String| Error::NotStarted { binary: binary.display().to_string(), reason };
         let mut command = command(&binary, &options);
         let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
@@ -124,32 +121,10 @@ impl Handback {
     }
 }
 
-/// The binary that the options or the environment name, that of the npm package near `program`, or `handback` on the `PATH`.
-fn binary(named: Option<&PathBuf>, variable: Option<OsString>, program: &Path) -> PathBuf {
+/// The binary that the options or the environment name, or `handback` on the `PATH`.
+fn binary(named: Option<&PathBuf>, variable: Option<OsString>) -> PathBuf {
     let variable = variable.filter(|name| !name.is_empty()).map(PathBuf::from);
-    named.cloned().or(variable).or_else(|| installed(program)).unwrap_or_else(|| PathBuf::from("handback"))
-}
-
-/// The binary of the npm package `handback` that is installed in a directory above `program`. The working directory does not
-/// count, because others may be able to write above it.
-fn installed(program: &Path) -> Option<PathBuf> {
-    program.ancestors().skip(1).find_map(|directory| {
-        // Some package managers link a package to a place where its dependencies are beside it.
-        let launcher = directory.join("node_modules/handback").canonicalize().ok()?;
-        let binary = launcher.parent()?.join("@handback").join(machine()).join("bin/handback");
-        binary.is_file().then_some(binary)
-    })
-}
-
-/// This machine, as npm packages name it.
-fn machine() -> String {
-    let system = if OS == "macos" { "darwin" } else { OS };
-    let processor = match ARCH {
-        "x86_64" => "x64",
-        "aarch64" => "arm64",
-        other => other,
-    };
-    format!("{system}-{processor}")
+    named.cloned().or(variable).unwrap_or_else(|| PathBuf::from("handback"))
 }
 
 fn command(binary: &Path, options: &LocalOptions) -> Command {
