@@ -124,7 +124,7 @@ test("threads: what is not there, or belongs elsewhere", async (test) => {
   ];
 
   for (const [place, [expected, { status, body }]] of /** @type {[number, any][]} */ ([...refused.entries()])) {
-    assert.deepEqual([place, status, Object.keys(body)], [place, expected, ["detail"]]);
+    assert.deepEqual([place, status, Object.keys(body)], [place, expected, ["detail", "request"]]);
   }
   // Nothing of that has started the run.
   const { run } = await tap.post(`${ROOM}/${threadId}/${runId}`, said);
@@ -147,7 +147,7 @@ test("threads: a run is executed once, and told again to whoever says where it l
   const ids = run.events.all.map((_, n) => `${runId}:${n}`);
   assert.deepEqual(run.ids, ids);
   const again = await tap.post(path, said);
-  assert.deepEqual([again.status, Object.keys(again.body)], [400, ["detail"]]);
+  assert.deepEqual([again.status, Object.keys(again.body)], [400, ["detail", "request"]]);
 
   for (const n of [0, 2]) {
     const { run: replay } = await tap.post(path, said, { headers: { "last-event-id": `${runId}:${n}` } });

@@ -240,6 +240,8 @@ test("ai: a server that is restarted goes on with the turn, and the page comes b
   assert.equal(page.status, "error");
 
   const resumed = page.resumeStream();
+  // A turn that is over by then cannot be resumed.
+  await calls.until("it is called again", () => calls.all.length === 2);
   const ack = { toolCallId, status: "success", output: "opened" };
   assert.deepEqual(await post(server, "/api/tools/ack", ack), { status: 200, body: { ok: true } });
   await within("the turn is over", resumed);

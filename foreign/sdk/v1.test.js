@@ -249,12 +249,15 @@ test("v1: errors are returned, or thrown with what the server says", async (test
 
   const unknown = await client.session.get({ path: { id: "ses_none" } });
   assert.equal(unknown.response.status, 404);
-  assert.deepEqual(unknown.error, { name: "NotFoundError", data: { message: "there is no session ses_none" } });
+  const requestOf = (/** @type {{ response: Response }} */ { response }) => response.headers.get("x-request-id");
+  const missing = { message: "there is no session ses_none", request: requestOf(unknown) };
+  assert.deepEqual(unknown.error, { name: "NotFoundError", data: missing });
 
   const { id } = (await client.session.create({ throwOnError: true })).data;
   const empty = await client.session.prompt({ path: { id }, body: { parts: [] } });
   assert.equal(empty.response.status, 400);
-  assert.deepEqual(empty.error, { name: "BadRequest", data: { message: "`parts`: there must be a text or a file" } });
+  const nothing = { message: "`parts`: there must be a text or a file", request: requestOf(empty) };
+  assert.deepEqual(empty.error, { name: "BadRequest", data: nothing });
 
   const unknownModel = { ...say("hello"), model: { providerID: "nobody", modelID: "nothing" } };
   await assert.rejects(

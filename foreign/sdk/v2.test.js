@@ -272,18 +272,23 @@ test("v2: errors are returned, or thrown with what the server says", async (test
 
   const unknown = await client.session.get({ sessionID: "ses_none" });
   assert.equal(unknown.response.status, 404);
-  assert.deepEqual(unknown.error, { name: "NotFoundError", data: { message: "there is no session ses_none" } });
+  const requestOf = (/** @type {{ response: Response }} */ { response }) => response.headers.get("x-request-id");
+  const missing = { message: "there is no session ses_none", request: requestOf(unknown) };
+  assert.deepEqual(unknown.error, { name: "NotFoundError", data: missing });
 
   const { data: session } = await client.session.create({}, THROW);
   const empty = await client.session.prompt({ sessionID: session.id, parts: [] });
   assert.equal(empty.response.status, 400);
-  assert.deepEqual(empty.error, { name: "BadRequest", data: { message: "`parts`: there must be a text or a file" } });
+  const nothing = { message: "`parts`: there must be a text or a file", request: requestOf(empty) };
+  assert.deepEqual(empty.error, { name: "BadRequest", data: nothing });
 
   await assert.rejects(client.session.create({ agent: "nobody" }, THROW), (error) => {
     assert.ok(error instanceof Error);
     assert.match(error.message, /nobody/);
     const { body, status } = /** @type {any} */ (error.cause);
-    assert.deepEqual([status, body], [400, { name: "BadRequest", data: { message: error.message } }]);
+    const { request } = body.data;
+    assert.match(request, /^req_/);
+    assert.deepEqual([status, body], [400, { name: "BadRequest", data: { message: error.message, request } }]);
     return true;
   });
 });
