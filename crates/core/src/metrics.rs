@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
@@ -16,9 +16,9 @@ const WIDER: u32 = 4;
 const BUCKETS: usize = 13;
 
 /// How many values a label may have. Each is a time series of whoever reads the metrics.
-const MOST_VALUES: usize = 100;
+pub(crate) const MOST_VALUES: usize = 100;
 /// The value of a label in place of those beyond the limit.
-const OTHER: SmolStr = SmolStr::new_static("other");
+pub(crate) const OTHER: SmolStr = SmolStr::new_static("other");
 
 /// A histogram of durations.
 #[derive(Debug, Clone, Copy, Default)]
@@ -83,18 +83,28 @@ pub(crate) fn histograms<'a, L: EncodeLabelSet>(
 
 /// The values of a label that others choose. The first ones are shown, and all later ones count as one.
 #[derive(Debug, Default)]
-pub(crate) struct Labels(Mutex<HashSet<SmolStr>>);
+pub(crate) struct Labels {
+    known: Mutex<HashSet<SmolStr>>,
+    /// All that are ever known. From then on nothing is locked.
+    full: OnceLock<HashSet<SmolStr>>,
+}
 
 impl Labels {
     /// The value to count under.
     pub(crate) fn admit(&self, value: &str) -> SmolStr {
+        if let Some(full) = self.full.get() {
+            return full.get(value).cloned().unwrap_or(OTHER);
+        }
         // A panic while a value is inserted leaves the set valid.
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match known.get(value) {
             Some(value) => value.clone(),
             None if known.len() < MOST_VALUES => {
                 let value = SmolStr::new(value);
                 known.insert(value.clone());
+                if known.len() == MOST_VALUES {
+                    self.full.get_or_init(|| known.clone());
+                }
                 value
             }
             None => OTHER,

@@ -474,11 +474,13 @@ impl Sessions {
     async fn delete_all(self, session: Arc<Session>) -> Result<bool> {
         // Nobody else can create a session with this id before this one is gone.
         let _id_lock = self.0.id_locks.lock_session(&session.id).await;
-        let (deleting, over) = {
+        let (deleting, stopped) = {
             let mut live = self.live(&session.id);
-            let over = live.remove(&session.id).map(|live| live.stop());
-            (self.0.held.delete_session(&session.id), over)
+            let stopped = live.remove(&session.id).map(|mut live| live.stop_all());
+            (self.0.held.delete_session(&session.id), stopped)
         };
+        let (over, waiting) = stopped.unzip();
+        waiting.into_iter().flatten().for_each(|queued| self.drop_turn(queued));
         // Callers that wait for all sessions to be idle need not wait for this one.
         self.0.idle.notify_waiters();
         let deleted = deleting.await?;

@@ -62,7 +62,7 @@ impl Live {
     }
 
     /// Stops the running turn and takes out all that wait. The token is cancelled when the turn is over.
-    fn stop_all(&mut self) -> (CancellationToken, VecDeque<Queued>) {
+    pub(super) fn stop_all(&mut self) -> (CancellationToken, VecDeque<Queued>) {
         (self.stop(), std::mem::take(&mut self.queue))
     }
 
@@ -144,6 +144,8 @@ pub(super) struct Enqueued {
 pub(super) struct TurnStart {
     sessions: Sessions,
     user: Arc<Message>,
+    /// Whether an earlier process left the turn open.
+    is_left: bool,
     stored: Option<oneshot::Sender<()>>,
 }
 
@@ -151,7 +153,8 @@ impl TurnStart {
     /// Lets the turn begin.
     pub(super) fn begin(mut self) {
         let Message { session, id, .. } = &*self.user;
-        tracing::info!(target: "handback::turn", session = session.as_str(), turn = id.as_str(), "accepted");
+        let stage = if self.is_left { "reopened" } else { "accepted" };
+        tracing::info!(target: "handback::turn", session = session.as_str(), turn = id.as_str(), "{stage}");
         if let Some(stored) = self.stored.take() {
             // Nobody receives this if the session was deleted meanwhile.
             _ = stored.send(());
@@ -205,7 +208,7 @@ pub(crate) struct Queued {
     after: Option<MessageId>,
     /// Whether an earlier process left the turn open.
     pub(crate) is_left: bool,
-    /// What the turn's lines in the log belong to: the request that asked for it.
+    /// The request that asked for the turn.
     span: Span,
     /// Receives when the turn's message or results are stored. The turn waits for this before it begins.
     stored: oneshot::Receiver<()>,
@@ -224,11 +227,17 @@ impl Queued {
         let ((tell_stored, stored), (done, answer)) = (oneshot::channel(), oneshot::channel());
         let is_followed = matches!(&user.role, Role::User(said) if said.needs.is_followed);
         let feed = is_followed.then(Feed::default);
-        let beginning = TurnStart { sessions: sessions.clone(), user: user.clone(), stored: Some(tell_stored) };
+        let (sessions, user) = (sessions.clone(), user.clone());
+        let beginning = TurnStart { sessions, user: user.clone(), is_left, stored: Some(tell_stored) };
         let enqueued = Enqueued { answer: Some(answer), feed: feed.clone(), beginning: Some(beginning) };
         let _close_feed = feed.as_ref().map(Feed::closer);
-        let (session, user, span) = (session.clone(), user.clone(), Span::current());
+        let (session, span) = (session.clone(), Span::current());
         (Self { session, user, adopts, feed, _close_feed, after, is_left, span, stored, done }, enqueued)
+    }
+
+    /// What the turn's lines in the log belong to: the turn, and the request that asked for it.
+    fn turn_span(&self) -> Span {
+        tracing::info_span!(target: "handback::turn", parent: &self.span, "turn", turn = self.user.id.as_str())
     }
 
     fn needs(&self) -> Option<&TurnNeeds> {
@@ -337,6 +346,7 @@ impl Sessions {
 
     /// Notes that a turn is over that never began, so that no later process runs it.
     fn give_up(&self, queued: Queued) {
+        let span = queued.turn_span();
         let (sessions, Queued { session, user, stored, .. }) = (self.clone(), queued);
         let noting = async move {
             if stored.await.is_err() {
@@ -348,10 +358,24 @@ impl Sessions {
                 (known.map(|known| known.after_turn(None)).into_iter().collect(), ())
             };
             if let Err(error) = sessions.0.held.edit(&session.id, IfFull::Waits, close).await {
-                tracing::error!(session = %session.id, %error, "a turn that was given up could not be noted");
+                tracing::error!(session = session.id.as_str(), %error, "a turn that was given up could not be noted");
+            }
+            turn::never_began(&sessions, &session.id, "aborted");
+        };
+        self.hub().0.tasks.spawn_on(noting.instrument(span), &self.hub().0.runtime);
+    }
+
+    /// Reports that a turn is over that never began, because its session is deleted.
+    pub(super) fn drop_turn(&self, queued: Queued) {
+        let span = queued.turn_span();
+        let (sessions, Queued { session, stored, .. }) = (self.clone(), queued);
+        let reporting = async move {
+            // Otherwise the prompt is refused.
+            if stored.await.is_ok() {
+                turn::never_began(&sessions, &session.id, "deleted");
             }
         };
-        self.hub().0.tasks.spawn_on(noting, &self.hub().0.runtime);
+        self.hub().0.tasks.spawn_on(reporting.instrument(span), &self.hub().0.runtime);
     }
 
     /// The running turn, if it can be followed.
@@ -488,8 +512,7 @@ async fn drive(sessions: Sessions, id: SessionId, first: Queued, turn: Handles) 
         if let Some(live) = sessions.live(&id).get_mut(&id) {
             live.is_stored = is_stored;
         }
-        let span = tracing::info_span!(
-            target: "handback::turn", parent: &queued.span, "turn", turn = queued.user.id.as_str());
+        let span = queued.turn_span();
         let answer = match is_stored {
             true => turn::turn(&sessions, &id, &mut queued, &turn.abort).instrument(span).await,
             false => None,

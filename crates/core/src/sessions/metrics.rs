@@ -11,20 +11,14 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use smol_str::SmolStr;
 
-use crate::metrics::{Labels, Times, counters, histograms};
+use crate::metrics::{MOST_VALUES, OTHER, Times, counters, histograms};
 use crate::store::Usage;
 
 /// Counts of turns and of models' answers since the start.
 #[derive(Debug, Clone, Default)]
-pub struct Metrics(Arc<Shared>);
+pub struct Metrics(Arc<Mutex<Counts>>);
 
-#[derive(Debug, Default)]
-struct Shared {
-    models: Labels,
-    counts: Mutex<Counts>,
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Counts {
     /// Turns that are over, and how long they took.
     turns: BTreeMap<&'static str, u64>,
@@ -33,14 +27,13 @@ struct Counts {
 }
 
 /// The answers of one model.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Answers {
-    complete: u64,
-    failed: u64,
+    outcomes: BTreeMap<&'static str, u64>,
     usage: Usage,
     /// How long the first piece of an answer took.
     first: Times,
-    /// How long whole answers took.
+    /// How long complete answers took.
     whole: Times,
 }
 
@@ -50,47 +43,51 @@ impl Metrics {
         registry.register_collector(Box::new(self));
     }
 
-    /// Counts a turn that is over.
-    pub(super) fn turn(&self, outcome: &'static str, took: Duration) {
+    /// Counts a turn that is over, and how long it took if it had begun.
+    pub(super) fn turn(&self, outcome: &'static str, took: Option<Duration>) {
         let mut counts = self.counts();
         *counts.turns.entry(outcome).or_default() += 1;
-        counts.took.count(took);
+        took.into_iter().for_each(|took| counts.took.count(took));
     }
 
-    /// Counts an answer of a model. It failed if it has no usage.
-    pub(super) fn answer(&self, model: &str, first: Option<Duration>, took: Duration, usage: Option<&Usage>) {
-        let model = self.0.models.admit(model);
+    /// Counts an answer of a model; `whole` is how long a complete one took. Callers name any model, so one counts by its
+    /// name once it has answered.
+    pub(super) fn answer(
+        &self,
+        model: &str,
+        outcome: &'static str,
+        first: Option<Duration>,
+        whole: Option<Duration>,
+        usage: &Usage,
+    ) {
         let mut counts = self.counts();
-        let answers = counts.models.entry(model).or_default();
+        let is_new = whole.is_some() && counts.models.len() < MOST_VALUES;
+        let is_shown = is_new || counts.models.contains_key(model);
+        let answers = counts.models.entry(if is_shown { SmolStr::new(model) } else { OTHER }).or_default();
+        *answers.outcomes.entry(outcome).or_default() += 1;
+        answers.usage = answers.usage.plus(usage);
         first.into_iter().for_each(|first| answers.first.count(first));
-        match usage {
-            Some(usage) => {
-                answers.complete += 1;
-                answers.usage = answers.usage.plus(usage);
-                answers.whole.count(took);
-            }
-            None => answers.failed += 1,
-        }
+        whole.into_iter().for_each(|whole| answers.whole.count(whole));
     }
 
     fn counts(&self) -> MutexGuard<'_, Counts> {
         // A panic while something is counted leaves the counts usable.
-        self.0.counts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let encoder = &mut encoder;
-        let counts = self.counts();
+        // Copied, so that no turn waits for whoever reads the metrics.
+        let counts = self.counts().clone();
         let turns = counts.turns.iter().map(|(outcome, count)| ([("outcome", *outcome)], *count));
         counters(encoder, "turns", "Turns that are over, by outcome", turns)?;
         let took = encoder.encode_descriptor("turn_seconds", "Time that turns took", None, MetricType::Histogram)?;
         counts.took.encode(took)?;
         let models = || counts.models.iter().map(|(model, answers)| (("model", model.as_str()), answers));
         let steps = models().flat_map(|(model, answers)| {
-            let outcomes = [("success", answers.complete), ("error", answers.failed)];
-            outcomes.map(|(outcome, count)| ([model, ("outcome", outcome)], count))
+            answers.outcomes.iter().map(move |(outcome, count)| ([model, ("outcome", *outcome)], *count))
         });
         counters(encoder, "steps", "Answers of models, by outcome", steps)?;
         let tokens = models().flat_map(|(model, answers)| {

@@ -26,6 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::calls::result_for_model;
 use self::calls::{CallContext, Calls};
 use self::draft::Draft;
+pub(crate) use self::report::never_began;
 use self::report::{AnswerReport, TurnReport};
 use crate::calls::Hub;
 use crate::events::SessionEvent;
@@ -53,7 +54,11 @@ pub(crate) async fn turn(
     abort: &CancellationToken,
 ) -> Option<Arc<Message>> {
     let entered = if queued.is_left { sessions.begin_life(queued, abort).await } else { Ok(()) };
-    let (session, saving, failure) = match sessions.begin_turn(id, queued).await.transpose()? {
+    let Some(begun) = sessions.begin_turn(id, queued).await.transpose() else {
+        never_began(sessions, id, "deleted");
+        return None;
+    };
+    let (session, saving, failure) = match begun {
         Ok((session, saving)) => (session, Some(saving), entered.err()),
         Err(error) => (queued.session.clone(), None, Some(error)),
     };
@@ -79,7 +84,6 @@ pub(crate) async fn turn(
     };
     if ended.is_err() && sessions.hub().is_leaving() {
         // Nothing says that the turn is over, and the next process goes on with it.
-        turn.report.leave();
         return None;
     }
     tokio::select! {
@@ -198,9 +202,9 @@ impl Turn<'_> {
             tools: &tools,
             most_output: self.sessions.hub().limits().tool_output,
         };
-        let mut answer = AnswerReport::begin(wanted);
-        let heard = listen(draft, model.stream(request), &mut answer).await;
-        self.report.answered(&answer, draft.usage(), &heard);
+        let mut report = self.report.ask(wanted);
+        let heard = listen(draft, model.stream(request), &mut report).await;
+        report.end(&heard);
         heard?;
         let ready = draft.calls(&offered);
         if !ready.is_empty() {
@@ -262,13 +266,13 @@ impl Turn<'_> {
             self.complete(Some(error));
             changed = self.sessions.change(id, |_| true);
             if let Err(unsaved) = self.keep_all().await {
-                tracing::error!(session = %id, error = unsaved.message(), "the end of a turn was not kept");
+                tracing::error!(session = id.as_str(), error = unsaved.message(), "the end of a turn was not kept");
             }
         }
         if let Some((_, saving)) = changed
             && let Err(error) = saving.await
         {
-            tracing::error!(session = %id, %error, "the end of a turn was not kept");
+            tracing::error!(session = id.as_str(), %error, "the end of a turn was not kept");
         }
         let last = self.last.unwrap_or_else(|| {
             unstored_answer(self.sessions, &self.queued.user, TurnError::Other("the model said nothing".to_owned()))
@@ -279,7 +283,11 @@ impl Turn<'_> {
 }
 
 /// Takes the pieces of a model's answer until it is complete.
-async fn listen(draft: &mut Draft, mut stream: ModelStream, report: &mut AnswerReport<'_>) -> Result<(), TurnError> {
+async fn listen(
+    draft: &mut Draft,
+    mut stream: ModelStream,
+    report: &mut AnswerReport<'_, '_>,
+) -> Result<(), TurnError> {
     let mut pieces = 0;
     let at_once = if draft.is_watched() { TOLD_AT_ONCE } else { TAKEN_AT_ONCE };
     while !draft.is_complete() {
@@ -302,8 +310,9 @@ async fn listen(draft: &mut Draft, mut stream: ModelStream, report: &mut AnswerR
         };
         pieces += 1;
         let piece = piece.ok_or_else(cut_off)??;
-        report.piece();
-        draft.take(piece)?;
+        let taken = draft.take(piece);
+        report.piece(draft.usage());
+        taken?;
     }
     Ok(())
 }

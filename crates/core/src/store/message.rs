@@ -327,6 +327,14 @@ impl TurnError {
         }
     }
 
+    /// The status that the provider failed with.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            Self::Provider { status, .. } => *status,
+            _ => None,
+        }
+    }
+
     /// What happened, as text.
     pub fn message(&self) -> &str {
         match self {

@@ -6,6 +6,7 @@ mod extensions;
 mod faults;
 mod frontends;
 mod keeping;
+mod metrics;
 mod permissions;
 mod turns;
 
