@@ -44,4 +44,4 @@ pub use self::hub::{CallCursor, CallInfo, CallPlace, Counts, Hub, Registration};
 pub use self::metrics::Metrics;
 pub use self::open_call::OpenCall;
 pub use self::table::ClientInfo;
-pub(crate) use self::trail::log_server_call;
+pub(crate) use self::trail::{ServerCall, not_made};

@@ -297,7 +297,7 @@ impl App {
     }
 
     /// How many bytes of sessions the database holds; `None` if the store is in memory.
-    pub async fn stored_bytes(&self) -> Result<Option<u64>, StoreError> {
+    pub(crate) async fn stored_bytes(&self) -> Result<Option<u64>, StoreError> {
         match &self.0.database {
             Some(database) => Ok(Some(database.usage(None).await?.bytes)),
             None => Ok(None),
@@ -305,7 +305,7 @@ impl App {
     }
 
     /// When the server was started.
-    pub fn started(&self) -> Instant {
+    pub(crate) fn started(&self) -> Instant {
         self.0.started
     }
 

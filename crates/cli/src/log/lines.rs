@@ -77,9 +77,14 @@ impl Lines {
     }
 }
 
-/// Puts a line, which the log hands over as a whole.
+/// Puts a line, which the log hands over as a whole. It stays one line: a value in it, such as the message of an error, may
+/// have control characters.
 impl Write for &Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let taken = line.len();
+        let text = line.strip_suffix(b"\n").unwrap_or(line);
+        let escaped = text.iter().any(u8::is_ascii_control).then(|| escape(text));
+        let line = escaped.as_deref().unwrap_or(line);
         let mut waiting = self.waiting();
         if waiting.bytes.len() + line.len() > MOST_WAITING {
             waiting.dropped += 1;
@@ -91,12 +96,25 @@ impl Write for &Lines {
                 self.0.changed.notify_all();
             }
         }
-        Ok(line.len())
+        Ok(taken)
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// The line with control characters as a string literal has them, and its end.
+fn escape(text: &[u8]) -> Vec<u8> {
+    let mut line = Vec::with_capacity(text.len() + 16);
+    for byte in text {
+        match byte.is_ascii_control() {
+            true => line.extend(byte.escape_ascii()),
+            false => line.push(*byte),
+        }
+    }
+    line.push(b'\n');
+    line
 }
 
 impl<'a> MakeWriter<'a> for Lines {

@@ -1,12 +1,14 @@
 //! What the log says: the story of each call, turn and request by its id, and nothing secret. Nobody waits for it.
 
 use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::processes::{Process, attach, start};
+use crate::processes::{Process, attach, start, wait_for};
 use crate::upkeep::Directory;
 use crate::{command, handback, run};
 
@@ -137,7 +139,8 @@ fn a_call_without_a_result_says_whether_its_tool_ran_and_what_came_too_late() {
     let server = Logged::start("trail-late", &["--log-format", "json"]);
     let (_client, _lines) = attach(&server.url, &["--tool", "sleep", "--", "sleep", "60"]);
     let call = json!({ "toolID": "client_laptop_sleep", "requestID": "call-y", "input": {}, "timeout": 500 });
-    assert!(server.curl(&["-d", &call.to_string()], "/client-tools/execute").contains("TIMEOUT"));
+    let asked = ["-H", "x-request-id: the-caller", "-d", &call.to_string()];
+    assert!(server.curl(&asked, "/client-tools/execute").contains("TIMEOUT"));
     let told = || handback(&["calls", "call-y", "--url", &server.url]).stdout;
     assert!(told().contains("ran       maybe: the call was sent, and no result came in time\n"), "{}", told());
     // The client is told that it is too late, stops the command and says so.
@@ -146,6 +149,8 @@ fn a_call_without_a_result_says_whether_its_tool_ran_and_what_came_too_late() {
     let (_directory, log) = server.stop();
     let line = |message| grep(&log, "call-y").into_iter().find(|line| line["message"] == message).unwrap();
     assert_eq!((&line("ended")["outcome"], &line("ended")["may_have_run"]), (&json!("timeout"), &json!(true)));
+    // Nobody's request ended it, so it is told as part of the one that made it.
+    assert_eq!(line("ended")["spans"], json!([{ "name": "http", "request": "the-caller" }]));
     assert_eq!(line("late result")["outcome"], "error");
 }
 
@@ -186,6 +191,29 @@ fn a_turn_and_its_calls_are_found_by_the_request_that_asked_for_them() {
     assert!(!log.to_lowercase().contains("hush"), "{log}");
 }
 
+/// A provider of models that refuses each request, and quotes it.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = BufReader::new(socket.unwrap());
+            let mut length = 0;
+            for line in socket.by_ref().lines().map(Result::unwrap).take_while(|line| !line.is_empty()) {
+                let line = line.to_lowercase();
+                length = line.strip_prefix("content-length: ").map_or(length, |length| length.parse().unwrap());
+            }
+            let mut body = vec![0; length];
+            socket.read_exact(&mut body).unwrap();
+            let body = json!({ "detail": [{ "input": String::from_utf8(body).unwrap() }] }).to_string();
+            let head =
+                format!("HTTP/1.1 422 Unprocessable\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            socket.get_mut().write_all(format!("{head}{body}").as_bytes()).unwrap();
+        }
+    });
+    address
+}
+
 #[test]
 fn keys_tokens_inputs_and_outputs_are_not_logged() {
     const KEY: &str = "a-key-that-nobody-may-see-0123456789";
@@ -193,7 +221,9 @@ fn keys_tokens_inputs_and_outputs_are_not_logged() {
     const SECRET: &str = "a-secret-that-signs-tokens-0123456789";
     let directory = directory("trail-secrets");
     let config = directory.join("handback.toml");
-    let text = format!("[auth]\nkeys = [\"{HASH}\"]\ntokenSecret = \"{SECRET}\"\n");
+    let echo = echo();
+    let provider = format!("[providers.echo]\nkind = \"openai\"\nbaseURL = \"http://{echo}\"\n");
+    let text = format!("[auth]\nkeys = [\"{HASH}\"]\ntokenSecret = \"{SECRET}\"\n{provider}");
     std::fs::write(&config, text).unwrap();
     let token = handback(&["token", "--client", "laptop", "--config", &config]).stdout;
     let token = token.trim();
@@ -219,6 +249,19 @@ fn keys_tokens_inputs_and_outputs_are_not_logged() {
     let path = format!("/session/{}/message", session["id"].as_str().unwrap());
     let said = answer(&["-H", &bearer, "-d", prompt], &path);
     assert!(said.contains("assistant"), "{said}");
+    // A provider that refuses a request may quote it.
+    let quoted = r#"{"parts":[{"type":"text","text":"quoted-1984"}],"model":{"providerID":"echo","modelID":"any"}}"#;
+    let failed = answer(&["-H", &bearer, "-d", quoted], &path);
+    assert!(failed.contains("422") && failed.contains("said-1701"), "{failed}");
+    // A socket carries inputs and outputs as well.
+    let mut attach = command(&["attach", "--client", "desk", "--url", &server.url, "--token", KEY, "--websocket"]);
+    let mut attached =
+        attach.args(["--tool", "say", "--", "sed", "s/in-/out-/"]).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(attached.stderr.take().unwrap()).lines();
+    let _attached = Process(attached);
+    wait_for(&mut lines, "connected to ");
+    let call = r#"{"toolID":"client_desk_say","input":{"password":"in-socket-1"}}"#;
+    assert!(answer(&["-H", &bearer, "-d", call], "/client-tools/execute").contains("out-socket-1"));
     let refused =
         answer(&["-H", &bearer, "-d", r#"{"toolID":"client_laptop_read","input":"bad-666"}"#], "/client-tools/execute");
     assert!(refused.contains("INVALID_REQUEST"), "{refused}");
@@ -230,9 +273,20 @@ fn keys_tokens_inputs_and_outputs_are_not_logged() {
     let (_directory, log) = server.stop();
     assert!(log.lines().all(|line| line.len() < 1_000), "{log}");
     assert!(log.contains("/client-tools/pending/laptop"), "{log}");
-    for secret in
-        [KEY, HASH, SECRET, token, "in-0815", "out-4711", "wrong-2342", "said-1701", "bad-666", "access_token"]
-    {
+    for secret in [
+        KEY,
+        HASH,
+        SECRET,
+        token,
+        "in-0815",
+        "out-4711",
+        "wrong-2342",
+        "said-1701",
+        "bad-666",
+        "access_token",
+        "quoted-1984",
+        "socket-1",
+    ] {
         assert!(!log.contains(secret), "{secret} is in {log}");
     }
 }

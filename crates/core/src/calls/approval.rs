@@ -32,6 +32,18 @@ pub enum NotAnswered {
     Store(#[from] StoreError),
 }
 
+impl NotAnswered {
+    /// The reason as a word, for the log.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Unknown(_) => "unknown",
+            Self::Forbidden => "forbidden",
+            Self::InvalidInput(_) => "invalid_input",
+            Self::Store(_) => "store",
+        }
+    }
+}
+
 /// The caller's side of an ask.
 pub(crate) struct Asked {
     pub(crate) ask: Arc<Ask>,
@@ -82,6 +94,14 @@ impl Hub {
 
     /// Answers an ask: the call goes on, or ends as denied. The first answer counts.
     pub async fn answer(&self, id: &PermissionId, actor: &Actor, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
+        let answered = self.take_reply(id, actor, answer).await;
+        if let Err(why) = &answered {
+            trail::reply_refused(id, why);
+        }
+        answered
+    }
+
+    async fn take_reply(&self, id: &PermissionId, actor: &Actor, answer: Answer) -> Result<Arc<Ask>, NotAnswered> {
         let unknown = || NotAnswered::Unknown(id.clone());
         let ask = self.ask(id).ok_or_else(unknown)?;
         if !actor.may_touch(ask.call.client(), &ask.call.session) {

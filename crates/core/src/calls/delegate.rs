@@ -280,6 +280,7 @@ impl Hub {
             };
             let is_allowed = new.permission == Permission::Allow;
             let open = OpenCall { hub: self.clone(), asked, is_allowed, ended, over: false, head };
+            trail::opened(&open.head);
             // A turn waits if the disk is full. An application can try again.
             let if_full = if new.origin == Origin::Model { IfFull::Waits } else { IfFull::Fails };
             let begun = self.0.store.begin(&journaled, if_full);
@@ -295,7 +296,6 @@ impl Hub {
                 open.withdraw();
                 return Err(refusal);
             }
-            trail::opened(&open.head);
             if let Some(ask) = open.ask() {
                 trail::asked(&open.head, ask);
             }
@@ -471,6 +471,12 @@ impl Hub {
 
     /// Cancels a call.
     pub async fn cancel(&self, request: &RequestId, actor: &Actor, reason: String) -> Result<(), NotTaken> {
+        let cancelled = self.take_cancel(request, actor, reason).await;
+        trail::cancelled(request, &cancelled);
+        cancelled
+    }
+
+    async fn take_cancel(&self, request: &RequestId, actor: &Actor, reason: String) -> Result<(), NotTaken> {
         let outcome = Outcome::Cancelled(Cancellation::Requested(reason));
         match self.decide(request, actor, Answerer::Anybody, &mut Some(outcome)) {
             Ok(Decided::Ended(ending)) => Ok(self.journal(ending).await?),

@@ -16,7 +16,7 @@ use crate::calls::hub::Hub;
 use crate::calls::table::Table;
 use crate::calls::trail;
 use crate::id::RequestId;
-use crate::store::{Ack, Begun, Executor, FinishedCall, IfFull, Outcome, StoreFuture, ToolSpec};
+use crate::store::{Ack, Begun, CallHead, Executor, FinishedCall, IfFull, Outcome, StoreFuture, ToolSpec};
 
 /// How long a frontend has if neither the tool nor the call says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -56,6 +56,14 @@ pub enum Claim {
     Release,
 }
 
+/// A claim that was changed, and is not stored yet.
+struct ChangedClaim {
+    head: Arc<CallHead>,
+    /// The claim before.
+    before: Option<Box<str>>,
+    writing: StoreFuture<Begun>,
+}
+
 impl Hub {
     /// Takes a frontend's report of how a call went. `claimant` is the frontend's name, if it has one: it cannot answer
     /// a call that another one has claimed.
@@ -78,7 +86,7 @@ impl Hub {
         claimant: &str,
         claim: Claim,
     ) -> Result<(), NotTaken> {
-        let (before, writing) = match self.change_claim(request, actor, claimant, claim) {
+        let ChangedClaim { head, before, writing } = match self.change_claim(request, actor, claimant, claim) {
             // It may have ended in an earlier process.
             Err(NotTaken::Unknown) => {
                 let is_it = |call: &Arc<FinishedCall>| call.head.tool.executor == Executor::Frontend;
@@ -94,20 +102,20 @@ impl Hub {
             return Err(error.into());
         }
         match claim {
-            Claim::Take => trail::claimed(request),
-            Claim::Release => trail::released(request),
+            Claim::Take => trail::claimed(&head),
+            Claim::Release => trail::released(&head),
         }
         Ok(())
     }
 
-    /// Changes the claim on a call. Returns the claim before that, and the write to the journal.
+    /// Changes the claim on a call.
     fn change_claim(
         &self,
         request: &RequestId,
         actor: &Actor,
         claimant: &str,
         claim: Claim,
-    ) -> Result<(Option<Box<str>>, StoreFuture<Begun>), NotTaken> {
+    ) -> Result<ChangedClaim, NotTaken> {
         self.of_call_in_time(request, |table| {
             let Some(call) = table.calls.get_mut(request) else {
                 let over =
@@ -130,7 +138,8 @@ impl Hub {
             }
             let changed = (claim == Claim::Take).then(|| claimant.into());
             let before = std::mem::replace(&mut call.claimant, changed);
-            Ok((before, self.0.store.begin(&call.journaled(call.noted), IfFull::Fails)))
+            let writing = self.0.store.begin(&call.journaled(call.noted), IfFull::Fails);
+            Ok(ChangedClaim { head: call.head.clone(), before, writing })
         })
     }
 }

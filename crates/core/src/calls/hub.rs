@@ -316,7 +316,12 @@ impl Hub {
             let schema = match self.schemas().compile(Some(&schema), self.limits()).await {
                 Ok(schema) => schema,
                 Err(error) => {
-                    tracing::warn!(client = client.id.as_str(), tool = name.as_str(), %error, "a stored tool is no longer allowed");
+                    tracing::warn!(
+                        client = client.id.as_str(),
+                        tool = name.as_str(),
+                        error = error.to_string(),
+                        "a stored tool is no longer allowed"
+                    );
                     continue;
                 }
             };

@@ -3,7 +3,7 @@
 use std::borrow::Borrow;
 use std::sync::Arc;
 
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use crate::calls::hub::Hub;
 use crate::calls::table::Ending;
@@ -77,11 +77,12 @@ impl<H: Borrow<Hub>> Ended<H> {
     fn go_on_in_background(&mut self) {
         let (hub, ending, writing) = (self.hub.borrow().clone(), self.ending.take(), self.writing.take());
         let Some(request) = ending.as_ref().map(|ending| ending.call.head.request.clone()) else { return };
+        let span = ending.as_ref().map_or_else(Span::none, |ending| ending.span.clone());
         let (waits, is_told) = (self.waits, self.is_told);
         let ended = Ended { hub, ending, writing, waits, is_journaled: false, is_told, in_background: true };
         let journaling = async move { log_failure(&request, journaled(ended).await) };
         let hub = self.hub.borrow();
-        hub.0.tasks.spawn_on(journaling.in_current_span(), &hub.0.runtime);
+        hub.0.tasks.spawn_on(journaling.instrument(span), &hub.0.runtime);
     }
 
     /// Takes note of the result of the write. If it may succeed later, another one waits for that.
@@ -137,7 +138,7 @@ impl<H: Borrow<Hub>> Drop for Ended<H> {
                 table.tell_end(&ending.call);
             }
         });
-        trail::ended(&ending.call);
+        ending.span.in_scope(|| trail::ended(&ending.call));
         ending.waiters.tell(&ending.call);
         hub.changed_if_draining();
     }

@@ -99,7 +99,10 @@ impl Hub {
         let request = request?;
         match self.finished(request).await {
             Ok(call) => call.map(|call| match new.is(&call.head) {
-                true => Ok(OpenCall::finished(self, call)),
+                true => {
+                    trail::joined(&call.head);
+                    Ok(OpenCall::finished(self, call))
+                }
                 false => Err(Refusal::DuplicateRequest(request.clone())),
             }),
             Err(error) => Some(Err(error.into())),
@@ -212,7 +215,10 @@ impl OpenCall {
         let is_same = Identity::from(&*self.head).is(&before.head);
         self.take_out(is_same.then_some(&before));
         match is_same {
-            true => Ok(Self::finished(&self.hub, before)),
+            true => {
+                trail::joined(&before.head);
+                Ok(Self::finished(&self.hub, before))
+            }
             false => Err(Refusal::DuplicateRequest(self.head.request.clone())),
         }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tracing::Span;
 
 use crate::calls::approval::OpenAsk;
 use crate::id::PermissionId;
@@ -98,6 +99,8 @@ pub(crate) struct PendingCall {
     pub(crate) claimant: Option<Box<str>>,
     /// When the call expires. The table's `deadlines` has the same time.
     pub(crate) due: Option<Instant>,
+    /// What its lines in the log belong to when nobody's request leads to them: the request that opened it.
+    pub(crate) span: Span,
     phases: Phases,
     since: Instant,
 }
@@ -126,6 +129,7 @@ impl PendingCall {
             asked: None,
             claimant: None,
             due: None,
+            span: Span::current(),
             phases: Phases::default(),
             since: now,
         }

@@ -23,6 +23,7 @@ use std::time::{Duration, SystemTime};
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tracing::Span;
 
 pub(crate) use self::tools::ToolChange;
 use crate::calls::finished::{End, Finished};
@@ -133,6 +134,8 @@ pub(crate) struct Attach {
 pub(crate) struct Ending {
     pub(crate) call: Arc<FinishedCall>,
     pub(crate) waiters: Waiters,
+    /// What its lines in the log belong to: the request that ended it, or else the one that opened it.
+    pub(crate) span: Span,
 }
 
 /// What a connection is to write next.
@@ -462,7 +465,9 @@ impl Table {
             Arc::new(FinishedCall { head, attempt, may_have_run, ask, phases, outcome, claimant, late: None });
         self.remember(&finished, call.number, answer.map_or(End::Otherwise, End::Answered), now);
         self.forget_if_idle(finished.head.client());
-        Some(Ending { call: finished, waiters: call.waiters })
+        let now = Span::current();
+        let span = if now.is_none() { call.span } else { now };
+        Some(Ending { call: finished, waiters: call.waiters, span })
     }
 
     /// Tells listeners that a call is over.

@@ -3,9 +3,12 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
+use crate::calls::approval::NotAnswered;
 use crate::calls::delegate::{NotTaken, Refusal, Taken};
 use crate::clock::milliseconds;
-use crate::id::{CallId, ClientId, ConnectionName, RequestId, SessionId};
+use crate::id::{CallId, ClientId, ConnectionName, PermissionId, RequestId, SessionId};
 use crate::store::{Ask, CallHead, FinishedCall, Origin, Outcome, OutcomeKind};
 
 /// How many bytes are logged of the name of a tool that may not be there. Models and callers name anything.
@@ -32,7 +35,7 @@ fn known(id: &str) -> Option<&str> {
     (!id.is_empty()).then_some(id)
 }
 
-/// The call is journaled.
+/// The call is entered in the table. If it cannot be journaled, it is refused after that.
 pub(super) fn opened(head: &CallHead) {
     let origin = match head.origin {
         Origin::Model => "model",
@@ -46,7 +49,7 @@ pub(super) fn reopened(head: &CallHead) {
     line!(head, "reopened")
 }
 
-/// Another caller waits for the call as well.
+/// Another caller waits for the call as well, or wants its outcome.
 pub(super) fn joined(head: &CallHead) {
     line!(head, "joined")
 }
@@ -67,13 +70,13 @@ pub(super) fn offered(head: &CallHead, attempt: u32, connection: Option<&Connect
 }
 
 /// A frontend has claimed the call.
-pub(super) fn claimed(request: &RequestId) {
-    tracing::info!(target: "handback::call", call = request.as_str(), "claimed");
+pub(super) fn claimed(head: &CallHead) {
+    line!(head, "claimed")
 }
 
 /// A frontend has given its claim back.
-pub(super) fn released(request: &RequestId) {
-    tracing::info!(target: "handback::call", call = request.as_str(), "released");
+pub(super) fn released(head: &CallHead) {
+    line!(head, "released")
 }
 
 /// A result came after the end of the call, and is kept with it.
@@ -94,12 +97,22 @@ impl Refusal {
     /// Writes to the log that a call was not made.
     pub fn log(&self, request: Option<&RequestId>, tool: &str, session: &SessionId) {
         let (call, session) = (request.map(RequestId::as_str), known(session.as_str()));
-        let tool = &tool[..tool.floor_char_boundary(MOST_NAME)];
-        tracing::info!(target: "handback::call", call, tool, session, reason = self.word(), "refused");
+        tracing::info!(target: "handback::call", call, tool = cut(tool), session, reason = self.word(), "refused");
     }
 }
 
-/// An answer or a cancel that does not end the call: it came again, or it is not accepted.
+/// A model's call was not made, for this reason in a word.
+pub(crate) fn not_made(call: &CallId, tool: &str, session: &SessionId, reason: &'static str) {
+    let (call_id, session) = (call.as_str(), session.as_str());
+    tracing::info!(target: "handback::call", call_id, tool = cut(tool), session, reason, "refused");
+}
+
+/// The name of a tool that may not be there.
+fn cut(tool: &str) -> &str {
+    &tool[..tool.floor_char_boundary(MOST_NAME)]
+}
+
+/// An answer that does not end the call: it came again, or it is not accepted.
 pub(super) fn answered(request: &RequestId, taken: &Result<Taken, NotTaken>) {
     let call = request.as_str();
     match taken {
@@ -109,11 +122,46 @@ pub(super) fn answered(request: &RequestId, taken: &Result<Taken, NotTaken>) {
     }
 }
 
-/// A tool of the server itself ran.
-pub(crate) fn log_server_call(call: &CallId, tool: &str, session: &SessionId, outcome: OutcomeKind, took: Duration) {
-    let (call, session) = (call.as_str(), session.as_str());
-    let (outcome, ms) = (outcome.as_str(), milliseconds(took));
-    tracing::info!(target: "handback::call", call, tool, session, outcome, ms, "ended");
+/// Somebody tried to cancel the call. If that ended it, the line of its end says so.
+pub(super) fn cancelled(request: &RequestId, cancelled: &Result<(), NotTaken>) {
+    if let Err(why) = cancelled {
+        tracing::info!(target: "handback::call", call = request.as_str(), reason = why.word(), "cancel refused");
+    }
+}
+
+/// A reply to an ask is not accepted.
+pub(super) fn reply_refused(ask: &PermissionId, why: &NotAnswered) {
+    tracing::info!(target: "handback::call", permission = ask.as_str(), reason = why.word(), "reply refused");
+}
+
+/// A call of a tool of the server itself, which runs in the turn. Its line is written when this is dropped: the turn may be
+/// stopped meanwhile.
+pub(crate) struct ServerCall<'a> {
+    call: &'a CallId,
+    tool: &'a str,
+    session: &'a SessionId,
+    began: Instant,
+    outcome: OutcomeKind,
+}
+
+impl<'a> ServerCall<'a> {
+    /// The tool begins to run.
+    pub(crate) fn begin(call: &'a CallId, tool: &'a str, session: &'a SessionId) -> Self {
+        Self { call, tool, session, began: Instant::now(), outcome: OutcomeKind::Cancelled }
+    }
+
+    /// The tool ended in this way.
+    pub(crate) fn end(mut self, outcome: OutcomeKind) {
+        self.outcome = outcome;
+    }
+}
+
+impl Drop for ServerCall<'_> {
+    fn drop(&mut self) {
+        let (call_id, session, outcome) = (self.call.as_str(), self.session.as_str(), self.outcome.as_str());
+        let (tool, ms) = (self.tool, milliseconds(self.began.elapsed()));
+        tracing::info!(target: "handback::call", call_id, tool, session, outcome, ms, "ended");
+    }
 }
 
 /// A client has opened a connection.

@@ -417,7 +417,7 @@ async fn keep_end(run: &ThreadRun, ends: [StoreFuture<()>; 2]) {
 
 /// Logs that events could not be stored. The run goes on.
 fn unkept(run: &ThreadRun, error: &StoreError) {
-    tracing::error!(run = %run.id, %error, "what a run tells could not be kept");
+    tracing::error!(run = run.id.as_str(), %error, "what a run tells could not be kept");
 }
 
 impl RunUsage {

@@ -88,7 +88,7 @@ async fn status(State(app): State<App>, _: Application) -> Answered<ServerStatus
         providers: providers(config),
         counts: ServerCounts { clients, connections, tools, calls },
         bounds,
-        open_files: open_files(),
+        open_files: tokio::task::spawn_blocking(open_files).await.ok().flatten(),
     }))
 }
 

@@ -186,8 +186,15 @@ impl Upstream {
                 return Err(fault.after(tries));
             };
             let wait = wait.max(backoff(self.bounds.backoff, tries, fastrand::f64()));
-            let why = self.describe(model, &fault);
-            tracing::debug!(provider = self.name, model, tries, ?wait, why, "a request will be sent again");
+            // Not in the provider's words: they may quote what people said.
+            tracing::debug!(
+                provider = self.name,
+                model,
+                tries,
+                ?wait,
+                status = fault.status,
+                "a request will be sent again"
+            );
             sleep(wait).await;
             tries += 1;
         }

@@ -46,6 +46,18 @@ fn lines_that_come_during_a_write_are_written_together() {
 }
 
 #[test]
+fn a_line_stays_one_line() {
+    let (out, allow, took) = out();
+    let lines = Lines::default();
+    put(&lines, "ERROR error=no\n2026-01-01T00:00:00Z INFO forged\u{1b}[2J\n");
+    put(&lines, "größer\n");
+    allow.send(Ok(())).unwrap();
+    drop(lines.write_to(out).unwrap());
+    let written = took.iter().collect::<String>();
+    assert_eq!(written, "ERROR error=no\\n2026-01-01T00:00:00Z INFO forged\\x1b[2J\ngrößer\n");
+}
+
+#[test]
 fn a_writer_that_stands_still_costs_lines_and_not_time() {
     let (out, allow, took) = out();
     let lines = Lines::default();

@@ -9,10 +9,9 @@ use futures_util::stream::FuturesUnordered;
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::draft::Draft;
-use crate::calls::{Callee, NOT_ALLOWED, NewCall, Refusal, log_server_call, timeout_for};
+use crate::calls::{Callee, NOT_ALLOWED, NewCall, Refusal, ServerCall, not_made, timeout_for};
 use crate::clock::Time;
 use crate::events::{Feed, TurnEvent};
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId};
@@ -208,33 +207,39 @@ impl CallContext<'_> {
         let ReadyCall { place, call, alias, tool, input } = ready;
         let start = self.sessions.clock().time();
         let prepared = |input, tool| Prepared { place, call: call.clone(), start, input, tool };
-        let failed = |input, reason| prepared(input, Err(ToolResult::Failed(reason)));
+        let tool = tool.and_then(|tool| self.offered.get(tool));
+        let refuse = |input, why, result| {
+            not_made(&call, tool.map_or(alias.as_str(), Offered::id), &self.session.id, why);
+            prepared(input, Err(result))
+        };
+        let failed = |input, why, reason| refuse(input, why, ToolResult::Failed(reason));
         let mut input = match input {
             Ok(input) => input,
-            Err(reason) => return failed(empty_object(), reason),
+            Err(reason) => return failed(empty_object(), "invalid_input", reason),
         };
         if refused {
             let reason = "This call was made several times in a row with the same input, and was not made again. \
                           Do something else, or answer with what you have.";
-            return failed(input, reason.to_owned());
+            return failed(input, "repeated", reason.to_owned());
         }
-        let Some(tool) = tool.and_then(|tool| self.offered.get(tool)) else {
+        let Some(tool) = tool else {
             let known: Vec<&str> = self.offered.iter().map(|tool| tool.alias.as_str()).take(32).collect();
-            return failed(input, format!("There is no tool {}. There is: {}", short(&alias), known.join(", ")));
+            let reason = format!("There is no tool {}. There is: {}", short(&alias), known.join(", "));
+            return failed(input, "unknown_tool", reason);
         };
         for hook in &self.sessions.setup().hooks {
             match guarded(TOOL, async { hook.before(self.hooked(&call, tool.id(), &input)).await }).await {
                 Ok(Before::Go) => {}
                 Ok(Before::Change(changed)) => input = one_line(changed),
-                Ok(Before::Refuse(reason)) | Err(reason) => return failed(input, reason),
+                Ok(Before::Refuse(reason)) | Err(reason) => return failed(input, "hook", reason),
             }
         }
         let hub = self.sessions.hub();
         if let Err(error) = hub.schemas().check(tool.schema(), &input, hub.limits()).await {
-            return failed(input, format!("Invalid input: {error}"));
+            return failed(input, "invalid_input", format!("Invalid input: {error}"));
         }
         if matches!(tool.place, Place::Page(_)) && self.permission(tool) == Permission::Deny {
-            return prepared(input, Err(ToolResult::Denied { reason: NOT_ALLOWED.to_owned(), ask: None }));
+            return refuse(input, "denied", ToolResult::Denied { reason: NOT_ALLOWED.to_owned(), ask: None });
         }
         prepared(input, Ok(tool))
     }
@@ -348,7 +353,8 @@ impl RunningCall<'_> {
             input,
             tools: self.context.offered,
         };
-        let (began, patience) = (Instant::now(), limits.clocks.default_timeout);
+        let patience = limits.clocks.default_timeout;
+        let trail = ServerCall::begin(&self.call, &self.id, &self.context.session.id);
         let run = guarded(TOOL, async { tool.run(invocation).await });
         let (outcome, result) = match tokio::time::timeout(patience, run).await {
             Ok(Ok(Ok(success))) => (OutcomeKind::Success, completed(&success)),
@@ -358,7 +364,7 @@ impl RunningCall<'_> {
                 (OutcomeKind::Timeout, ToolResult::Failed(message))
             }
         };
-        log_server_call(&self.call, &self.id, &self.context.session.id, outcome, began.elapsed());
+        trail.end(outcome);
         result
     }
 }

@@ -53,7 +53,11 @@ async fn rest(mut reading: Reading) -> Result<Option<(Bytes, Reading)>, WasCut> 
         Ok(bytes) => Ok(Some((bytes, reading))),
         Err(problem) => {
             let session = &reading.history.session;
-            tracing::warn!(%session, problem = problem.message, "the reader of a history was cut off");
+            tracing::warn!(
+                session = session.as_str(),
+                problem = problem.message,
+                "the reader of a history was cut off"
+            );
             Err(WasCut)
         }
     }
