@@ -27,10 +27,14 @@ fn a_file_and_two_commands_of_the_readme_make_the_first_call_of_a_tool() {
     assert_eq!((commands.len(), programs.len()), (2, 1), "{page:#?}");
     assert_eq!(commands[1].command, "node first.mjs");
     assert_eq!(commands[1].output[0], "The tool `greet` answered: Hello, Ada!");
-    let machine = machine("readme");
-    std::fs::write(machine.folder.join("first.mjs"), programs[0]).unwrap();
+    let machine = Machine::new("readme");
+    let first = machine.folder.join("first");
+    std::fs::create_dir_all(machine.folder.join("handback/target")).unwrap();
+    std::os::unix::fs::symlink(packages(), machine.folder.join("handback/target/packages")).unwrap();
+    std::fs::create_dir(&first).unwrap();
+    std::fs::write(first.join("first.mjs"), programs[0]).unwrap();
     let began = Instant::now();
-    check(&commands, &mut machine.command("bash"));
+    check(&commands, machine.command("bash").current_dir(&first));
     assert!(began.elapsed() < FIRST_CALL, "the first call took {:?}", began.elapsed());
 }
 
