@@ -1,34 +1,35 @@
 //! Commands that show what happens as it happens, and those that answer what waits for a person.
 
-use std::io::{BufRead, BufReader, Lines};
-use std::process::{ChildStderr, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
-use crate::processes::{Process, attach, serve, serve_with, wait_for};
+use crate::processes::{Lines, Process, attach, serve, serve_with, wait_for};
+use crate::terminal::PATIENCE;
 use crate::upkeep::Directory;
 use crate::{Ran, command, handback, run};
 
 /// A command that goes on until it is stopped.
 struct Follower {
     process: Process,
-    printed: Lines<BufReader<ChildStdout>>,
-    remarks: Lines<BufReader<ChildStderr>>,
+    printed: Lines,
+    remarks: Lines,
 }
 
 impl Follower {
     fn start(url: &str, arguments: &[&str]) -> Self {
         let mut command = command(&[arguments, &["--url", url]].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let printed = BufReader::new(child.stdout.take().unwrap()).lines();
-        let remarks = BufReader::new(child.stderr.take().unwrap()).lines();
+        let printed = Lines::of(child.stdout.take().unwrap());
+        let remarks = Lines::of(child.stderr.take().unwrap());
         Self { process: Process(child), printed, remarks }
     }
 
     /// The next line.
     fn line(&mut self) -> String {
-        self.printed.next().unwrap().unwrap()
+        self.printed.next().unwrap()
     }
 
     /// The lines up to the first one with this text.
@@ -43,8 +44,8 @@ impl Follower {
     /// Stops it as Ctrl-C does; gives the exit code, and what it printed last.
     fn stop(mut self) -> (Option<i32>, Vec<String>) {
         self.process.signal(Signal::INT);
-        let code = self.process.end().code();
-        (code, self.printed.map(Result::unwrap).collect())
+        let last = self.printed.collect();
+        (self.process.end().code(), last)
     }
 }
 
@@ -76,13 +77,15 @@ fn asking(name: &str) -> (Directory, [Process; 2], String) {
 
 /// The one ask that is open, once there is one.
 fn ask(url: &str) -> Value {
-    loop {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
         let ran = handback(&["approvals", "--json", "--url", url]);
         let asks: Value = serde_json::from_str(&ran.stdout).unwrap();
         if let Some(ask) = asks.get(0) {
             return ask.clone();
         }
     }
+    panic!("nothing is asked within {PATIENCE:?}");
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The server, a client and a caller as three processes.
 
-use std::io::{BufRead, BufReader, Lines};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::terminal::PATIENCE;
 use crate::{Ran, command, handback};
 
 /// A process that is killed when the test ends.
@@ -27,6 +29,32 @@ impl Drop for Process {
     }
 }
 
+/// The lines that a process writes until it ends. A test fails if the next one does not come in time.
+pub(crate) struct Lines(Receiver<String>);
+
+impl Lines {
+    pub(crate) fn of(stream: impl Read + Send + 'static) -> Self {
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            // It reads on when nobody looks any more, so that the process is not held up.
+            BufReader::new(stream).lines().map_while(Result::ok).for_each(|line| _ = sender.send(line).ok());
+        });
+        Self(receiver)
+    }
+}
+
+impl Iterator for Lines {
+    type Item = String;
+
+    fn next(&mut self) -> Option<String> {
+        match self.0.recv_timeout(PATIENCE) {
+            Ok(line) => Some(line),
+            Err(RecvTimeoutError::Disconnected) => None,
+            Err(RecvTimeoutError::Timeout) => panic!("no line was written within {PATIENCE:?}"),
+        }
+    }
+}
+
 pub(crate) fn serve(listen: &str) -> (Process, String) {
     serve_with(&["serve", "--listen", listen, "--log", "off", "--ephemeral"])
 }
@@ -44,16 +72,16 @@ pub(crate) fn start(mut command: Command) -> (Process, String) {
     (Process(child), url)
 }
 
-pub(crate) fn attach(url: &str, arguments: &[&str]) -> (Process, Lines<BufReader<ChildStderr>>) {
+pub(crate) fn attach(url: &str, arguments: &[&str]) -> (Process, Lines) {
     let arguments = [&["attach", "--client", "laptop", "--url", url][..], arguments].concat();
     let mut child = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let mut lines = Lines::of(child.stderr.take().unwrap());
     wait_for(&mut lines, "connected to ");
     (Process(child), lines)
 }
 
-pub(crate) fn wait_for(lines: &mut Lines<BufReader<ChildStderr>>, start: &str) {
-    assert!(lines.any(|line| line.unwrap().starts_with(start)), "no line starts with {start}");
+pub(crate) fn wait_for(lines: &mut Lines, start: &str) {
+    assert!(lines.any(|line| line.starts_with(start)), "no line starts with {start}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Sessions with everything in its own process: the server, the client that runs the tools, and whoever prompts.
 
-use std::io::{BufRead, BufReader, Lines, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStderr, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::command;
-use crate::processes::{Process, serve_with, wait_for};
+use crate::processes::{Lines, Process, serve_with, wait_for};
 
 /// How often to look whether something has come true.
 const MOMENT: Duration = Duration::from_millis(10);
@@ -92,7 +92,7 @@ impl Server {
     fn attach(&self, client: &str, tool: &[&str]) -> Client {
         let arguments = [&["attach", "--client", client, "--url", &self.url, "--tool"], tool].concat();
         let mut child = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut lines = Lines::of(child.stderr.take().unwrap());
         wait_for(&mut lines, "connected to ");
         Client { process: Process(child), lines }
     }
@@ -145,18 +145,18 @@ impl Server {
 /// A client in a process of its own, and what it remarks on.
 struct Client {
     process: Process,
-    lines: Lines<BufReader<ChildStderr>>,
+    lines: Lines,
 }
 
 impl Client {
     /// Waits until it has begun a call.
     fn begins(&mut self) {
-        assert!(self.lines.any(|line| line.unwrap().ends_with(": started")));
+        assert!(self.lines.any(|line| line.ends_with(": started")));
     }
 
     /// Waits until it says that a call was cancelled; gives the reason.
     fn is_told(&mut self) -> String {
-        let told = self.lines.find_map(|line| Some(line.unwrap().split_once(": cancelled: ")?.1.to_owned()));
+        let told = self.lines.find_map(|line| Some(line.split_once(": cancelled: ")?.1.to_owned()));
         told.unwrap()
     }
 }
