@@ -63,12 +63,12 @@ fn a_writer_that_stands_still_costs_lines_and_not_time() {
     let lines = Lines::default();
     let writer = lines.write_to(out).unwrap();
     let line = format!("{}\n", "x".repeat(MOST_WAITING / 4));
-    // One may be with the thread, and three wait.
-    for _ in 0..6 {
+    // Up to three are with the thread, and three wait.
+    for _ in 0..8 {
         put(&lines, &line);
     }
     let dropped = lines.dropped();
-    assert!((2..=3).contains(&dropped), "{dropped}");
+    assert!((2..=5).contains(&dropped), "{dropped}");
     // The end does not wait for it for ever.
     drop(writer);
     for _ in 0..6 {
@@ -76,7 +76,7 @@ fn a_writer_that_stands_still_costs_lines_and_not_time() {
         _ = allow.send(Ok(()));
     }
     let written = took.iter().map(|text| text.matches('\n').count()).sum::<usize>();
-    assert_eq!(written as u64, 6 - dropped);
+    assert_eq!(written as u64, 8 - dropped);
 }
 
 #[test]
