@@ -1,11 +1,11 @@
 //! The metrics that are served are those that the documentation lists, and those that the dashboard shows.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
+use crate::markdown::root;
 use crate::processes::serve;
 use crate::{handback, run};
 
@@ -43,7 +43,7 @@ fn served() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 fn read(page: &str) -> String {
-    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(page)).unwrap()
+    std::fs::read_to_string(root().join(page)).unwrap()
 }
 
 /// The words of a text that could be metrics.

@@ -6,8 +6,10 @@ mod page;
 mod service;
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
+
+use crate::markdown::root;
 
 /// A fresh folder with a fresh home, which is removed when the test ends.
 struct Machine {
@@ -31,7 +33,7 @@ impl Machine {
     /// A command that runs in the folder, without Rust, and away from the settings of whoever runs the tests.
     fn command(&self, program: &str) -> Command {
         let home = PathBuf::from(std::env::var_os("HOME").unwrap());
-        let tools = repository().join("packaging/.venv/bin");
+        let tools = root().join("packaging/.venv/bin");
         let path = std::env::var("PATH").unwrap();
         let path = format!("{}:{path}:{}", self.folder.join("no-rust").display(), tools.display());
         let mut command = Command::new(program);
@@ -72,10 +74,6 @@ impl Drop for Machine {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.folder).ok();
     }
-}
-
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
 /// The folder with the packages.

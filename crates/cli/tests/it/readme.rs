@@ -43,10 +43,8 @@ fn the_page_on_operating_is_true() {
 
 /// Starts the server as a page says, but on a free port and without what the page does not mention: a database and a log.
 fn start_as(shown: &str, folder: &Path) -> (Process, String) {
-    let arguments = ["cargo run --release", "npx handback", "handback serve", "handback"]
-        .into_iter()
-        .find_map(|start| shown.strip_prefix(start))
-        .unwrap();
+    let arguments =
+        ["npx handback", "handback serve", "handback"].into_iter().find_map(|start| shown.strip_prefix(start)).unwrap();
     let (arguments, log) = arguments.split_once(" 2> ").unwrap_or((arguments, ""));
     let mut command = command(&["serve", "--listen", "127.0.0.1:0"]);
     command.args(arguments.split_whitespace()).current_dir(folder);
@@ -75,7 +73,7 @@ fn run(page: &Page, at_least: usize) {
     let (_server, url) = start_as(&commands[0].command, &folder);
     let address = url.strip_prefix("http://").unwrap().replace("127.0.0.1", "localhost");
     let commands = commands.into_iter().skip(1).map(|shown| {
-        let command = shown.command.replace("localhost:4096", &address).replace("$PWD/target/release:", "");
+        let command = shown.command.replace("localhost:4096", &address);
         Shown { command, ..shown }
     });
     let binary = Path::new(env!("CARGO_BIN_EXE_handback")).parent().unwrap();
