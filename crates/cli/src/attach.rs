@@ -51,7 +51,7 @@ pub(crate) struct AttachArgs {
     /// Offer the tool in this session only.
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Keep what is known of calls in this directory, so that none is run twice although this command is started anew.
+    /// Keep what is known of calls in this directory, so that none runs twice after a restart.
     #[arg(long, value_name = "DIRECTORY")]
     journal: Option<PathBuf>,
     /// Get the calls on a WebSocket, not on a stream of events.

@@ -15,7 +15,7 @@ use crate::output::remark;
                         and put the copy in place of handback.db, without handback.db-wal and handback.db-shm."
 )]
 pub(crate) struct BackupArgs {
-    /// The file to make. One that is there is not overwritten.
+    /// The file to make. An existing one is not overwritten.
     #[arg(value_name = "FILE")]
     to: PathBuf,
     /// The directory of the database [default: the server's].

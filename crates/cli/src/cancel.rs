@@ -6,7 +6,7 @@ use handback_wire::client_tools::CancelRequest;
 use crate::connection::QueryArgs;
 use crate::output::print;
 
-/// Cancels a call that is under way; its client and its caller are told.
+/// Cancels a call that is under way, and notifies its client and its caller.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  handback cancel 1f0c… --reason \"no longer needed\"")]
 pub(crate) struct CancelArgs {
