@@ -5,22 +5,31 @@ use clap::Args;
 use handback_wire::session::{Permission, PermissionResponse, Reply};
 
 use crate::connection::QueryArgs;
-use crate::output::{Table, excerpt, print, timestamp};
+use crate::output::{Table, excerpt, json_line, one_line, print, timestamp};
 
 /// How much of a call is shown that was answered.
 const SHOWN_CHARACTERS: usize = 200;
 
-/// Lists the calls that wait until somebody allows them, the oldest first.
+/// Lists the calls that wait until somebody allows them, the oldest first, or shows all of one.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  handback approvals\n  handback approvals --json\n\n\
-                        `handback approve ID` and `handback deny ID` answer one of them.")]
+#[command(
+    after_help = "Examples:\n  handback approvals\n  handback approvals per_1f0c…\n  handback approvals --json\n\n\
+                        `handback approve ID` and `handback deny ID` answer one of them."
+)]
 pub(crate) struct ApprovalsArgs {
+    /// Only this one, with its whole input.
+    #[arg(value_name = "ID")]
+    id: Option<String>,
     #[command(flatten)]
     query: QueryArgs,
 }
 
 pub(crate) async fn list(args: ApprovalsArgs) -> anyhow::Result<()> {
     let asks = args.query.server.api()?.permissions().await;
+    if let Some(id) = &args.id {
+        let ask = find(args.query.checked(asks)?, id)?;
+        return args.query.show(Ok(ask), |ask| print(&describe(&ask)?));
+    }
     args.query.show(asks, |asks| {
         let rows = asks.into_iter().map(|ask| {
             let since = timestamp(ask.time.created);
@@ -30,9 +39,10 @@ pub(crate) async fn list(args: ApprovalsArgs) -> anyhow::Result<()> {
     })
 }
 
-/// Allows a call that waits for it.
+/// Approves a waiting call.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  handback approve per_1f0c…\n  handback approve per_1f0c… --always")]
+#[command(after_help = "Examples:\n  handback approve per_1f0c…\n  handback approve per_1f0c… --always\n\n\
+                        `handback approvals ID` shows the whole input first.")]
 pub(crate) struct ApproveArgs {
     /// The approval, as `handback approvals` lists it.
     #[arg(value_name = "ID")]
@@ -49,9 +59,10 @@ pub(crate) async fn approve(args: ApproveArgs) -> anyhow::Result<()> {
     answer(&args.query, &args.id, "allowed", PermissionResponse { response, input: None, message: None }).await
 }
 
-/// Denies a call that waits to be allowed; the model is told.
+/// Denies a waiting call. The model sees the denial.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  handback deny per_1f0c… --reason \"not on a Friday\"")]
+#[command(after_help = "Example:\n  handback deny per_1f0c… --reason \"not on a Friday\"\n\n\
+                        `handback approvals ID` shows the whole input first.")]
 pub(crate) struct DenyArgs {
     /// The approval, as `handback approvals` lists it.
     #[arg(value_name = "ID")]
@@ -71,20 +82,42 @@ pub(crate) async fn deny(args: DenyArgs) -> anyhow::Result<()> {
 /// Answers an ask, and prints what was answered.
 async fn answer(query: &QueryArgs, id: &str, done: &str, answer: PermissionResponse) -> anyhow::Result<()> {
     let api = query.server.api()?;
-    let asks = query.checked(api.permissions().await)?;
-    let is_gone = || {
-        anyhow!(
-            "nothing waits to be allowed under the id {id}: it was answered, its time is over, or its call has ended; \
-             `handback approvals` lists what waits"
-        )
-    };
-    let ask = asks.into_iter().find(|ask| ask.id == id).ok_or_else(is_gone)?;
+    let ask = find(query.checked(api.permissions().await)?, id)?;
     let answered = match api.answer_permission(&ask.session_id, id, &answer).await {
         // Somebody else was faster.
-        Err(error) if error.status() == Some(404) => return Err(is_gone()),
+        Err(error) if error.status() == Some(404) => return Err(is_gone(id)),
         answered => answered.map(|()| ask),
     };
     query.show(answered, |Permission { tool, input, .. }| {
         print(&format!("{done}: {}\n", excerpt(&format!("{tool} {input}"), SHOWN_CHARACTERS)))
     })
+}
+
+fn find(asks: Vec<Permission>, id: &str) -> anyhow::Result<Permission> {
+    asks.into_iter().find(|ask| ask.id == id).ok_or_else(|| is_gone(id))
+}
+
+fn is_gone(id: &str) -> anyhow::Error {
+    anyhow!(
+        "nothing waits to be allowed under the id {id}: it was answered, its time is over, or its call has ended; \
+         `handback approvals` lists what waits"
+    )
+}
+
+/// All that a person needs to know who answers an ask.
+fn describe(ask: &Permission) -> serde_json::Result<String> {
+    let since = timestamp(ask.time.created);
+    // JSON escapes line ends in strings; those between its values become spaces.
+    let input = json_line(&ask.input)?;
+    let lines = [
+        ("approval", ask.id.as_str()),
+        ("tool", &ask.tool),
+        ("client", &ask.client_id),
+        ("session", &ask.session_id),
+        ("message", &ask.message_id),
+        ("call", &ask.call_id),
+        ("since", &since),
+        ("input", &input),
+    ];
+    Ok(lines.into_iter().map(|(name, value)| format!("{name:<10}{}\n", one_line(value))).collect())
 }

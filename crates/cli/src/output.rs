@@ -29,7 +29,7 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
 }
 
 /// One line of JSON that is safe for a terminal. JSON escapes some control characters, and this function the others.
-fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
+pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
     let mut line = String::new();
     for char in serde_json::to_string(value)?.chars() {
         match char {
@@ -108,9 +108,14 @@ pub(crate) fn plain(text: &str) -> String {
     kept.map(|char| if is_obeyed(char) && !matches!(char, '\n' | '\t') { '\u{fffd}' } else { char }).collect()
 }
 
+/// A text as one line. The text may be untrusted.
+pub(crate) fn one_line(text: &str) -> String {
+    plain(text).replace('\n', " ")
+}
+
 /// A text as one line of at most `most` characters. The text may be untrusted.
 pub(crate) fn excerpt(text: &str, most: usize) -> String {
-    let line: String = plain(text).chars().map(|char| if char == '\n' { ' ' } else { char }).collect();
+    let line = one_line(text);
     match line.char_indices().nth(most) {
         Some(_) => line.chars().take(most - 1).chain(['…']).collect(),
         None => line,

@@ -190,8 +190,22 @@ fn a_call_that_waits_is_approved_or_denied_by_a_person() {
     assert_eq!((late.code, late.stdout.as_str()), (Some(1), ""));
     assert!(late.stderr.contains(&id) && late.stderr.contains("`handback approvals` lists"), "{}", late.stderr);
 
-    let said = prompt(r#"call shout {"word":"no"}"#);
+    // Before a person answers, all that the call would do can be seen, also what a terminal would obey.
+    let long = format!("{}\u{202e}", "long ".repeat(100));
+    let said = std::thread::spawn({
+        let (url, session, text) = (url.clone(), session.clone(), format!(r#"call shout {{"word":"{long}"}}"#));
+        move || say(&url, &session, &text).to_string()
+    });
     let id = ask(&url)["id"].as_str().unwrap().to_owned();
+    assert!(!answer(&["approvals"]).stdout.contains(&long));
+    let whole = answer(&["approvals", &id]).stdout;
+    let input = format!("input     {{\"word\":\"{}\\u202e\"}}", "long ".repeat(100));
+    for line in [&format!("approval  {id}"), "tool      client_laptop_shout", "client    laptop", &input] {
+        assert!(whole.lines().any(|shown| shown == line), "{line} is not in {whole}");
+    }
+    let in_json: Value = serde_json::from_str(&answer(&["approvals", &id, "--json"]).stdout).unwrap();
+    assert_eq!(in_json["input"]["word"], json!(long));
+    assert_eq!(answer(&["approvals", "per_none"]).code, Some(1));
     let denied = answer(&["deny", &id, "--reason", "not on a Friday", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&denied.stdout).unwrap()["id"], json!(id));
     assert!(said.join().unwrap().contains("not on a Friday"));
