@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use clap::Args;
-use handback_client::{CallFilter, EventFilter};
+use handback_client::{CallFilter, Error, EventFilter};
 use handback_wire::client_tools::{Call, CallState, Outcome, Success};
 use handback_wire::event::Event;
 use tokio::time::{Instant, sleep_until};
@@ -15,11 +15,15 @@ use crate::output::{Table, plain, print, print_json};
 
 /// The least time between two readings of the list of calls that is watched.
 const BETWEEN_READINGS: Duration = Duration::from_millis(250);
+/// The time until the next reading while a call is open, or after the server could not answer. Offers have no event.
+const UNTIL_NEXT_READING: Duration = Duration::from_secs(1);
+
+const HEADINGS: [&str; 7] = ["REQUEST", "TOOL", "STATE", "ATTEMPT", "OUTCOME", "TOOK", "CREATED"];
 
 /// Lists the calls that the server knows, or shows one of them.
 ///
 /// Those under way come first, then those that are over, the newest of each first. With --watch the order is the other way
-/// round, and a line follows whenever a call is made or changed; with --json as well, each line is a call.
+/// round, and a line follows within a second or two when a call is made or changed; with --json as well, each line is a call.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  handback calls --client laptop --state offered\n  handback calls --watch --limit 5\n  \
@@ -79,45 +83,62 @@ async fn watch(query: &QueryArgs, mut filter: CallFilter) -> anyhow::Result<()> 
         events.client_id.clone_from(&filter.client_id);
         events.session_id.clone_from(&filter.session_id);
     });
-    // Changes are looked for in all calls, also if only some of them are printed at first.
-    let most = filter.limit.take().unwrap_or(usize::MAX);
-    let mut calls = query.checked(api.calls(&filter).await)?;
+    // Changes are looked for in all calls, also if only some of them are printed.
+    let (most, state) = (filter.limit.take().unwrap_or(usize::MAX), filter.state.take());
+    let is_wanted = |call: &Call| state.is_none_or(|state| state == call.state);
+    let calls = query.checked(api.calls(&filter).await)?;
     let mut known = stages(&calls);
-    calls.truncate(most);
-    calls.reverse();
-    let columns = table(&calls);
+    let mut shown: Vec<Call> = calls.into_iter().filter(is_wanted).take(most).collect();
+    shown.reverse();
+    let columns = table(&shown);
     match query.json {
-        true => calls.iter().try_for_each(print_json)?,
+        true => shown.iter().try_for_each(print_json)?,
+        false if shown.is_empty() => columns.print_row(HEADINGS.map(str::to_owned))?,
         false => columns.print()?,
     }
     let mut following = Following::new(&api, events)?;
-    while changed(&mut following).await? {
-        let calls = match api.calls(&filter).await {
-            // The list is read again when the connection is open again.
-            Err(error) if error.is_transient() => continue,
-            calls => calls?,
-        };
+    let mut could_not_read = false;
+    loop {
+        let reads_again = could_not_read || known.values().any(|stage| stage.state != CallState::Done);
+        let by = reads_again.then(|| Instant::now() + UNTIL_NEXT_READING);
+        if !changed(&mut following, by).await? {
+            return Ok(());
+        }
+        let Some(calls) = following.unless_stopped(api.calls(&filter)).await else { return Ok(()) };
+        could_not_read = calls.as_ref().is_err_and(Error::is_transient);
+        if could_not_read {
+            continue;
+        }
+        let calls = calls?;
         let before = std::mem::replace(&mut known, stages(&calls));
-        for call in calls.into_iter().rev().filter(|call| before.get(&call.request_id) != known.get(&call.request_id)) {
+        let is_new = |call: &Call| is_wanted(call) && before.get(&call.request_id) != known.get(&call.request_id);
+        for call in calls.into_iter().rev().filter(is_new) {
             match query.json {
                 true => print_json(&call)?,
                 false => columns.print_row(row(call))?,
             }
         }
     }
-    Ok(())
+}
+
+/// How far a call is.
+#[derive(PartialEq)]
+struct Stage {
+    state: CallState,
+    attempt: u32,
+    outcome: &'static str,
 }
 
 /// How far each call is.
-fn stages(calls: &[Call]) -> HashMap<String, [String; 3]> {
-    let stage = |call: &Call| [word(&call.state), call.attempt.to_string(), outcome(call).to_owned()];
+fn stages(calls: &[Call]) -> HashMap<String, Stage> {
+    let stage = |call: &Call| Stage { state: call.state, attempt: call.attempt, outcome: outcome(call) };
     calls.iter().map(|call| (call.request_id.clone(), stage(call))).collect()
 }
 
-/// Waits until calls may have changed, and a moment longer for the changes that follow at once. Returns false when the user
-/// stops the command.
-async fn changed(following: &mut Following) -> anyhow::Result<bool> {
-    let mut read_at = None;
+/// Waits until calls may have changed, and a moment longer for the changes that follow at once; at most until `by`. Returns
+/// false when the user stops the command.
+async fn changed(following: &mut Following, by: Option<Instant>) -> anyhow::Result<bool> {
+    let mut read_at = by;
     loop {
         let event = tokio::select! {
             event = following.next() => event?,
@@ -131,17 +152,19 @@ async fn changed(following: &mut Following) -> anyhow::Result<bool> {
                 | Event::Executing(_)
                 | Event::Completed { .. }
                 | Event::Failed { .. }
-                | Event::Late { .. }
+                | Event::PermissionAsked(_)
                 | Event::PermissionReplied { .. },
-            ) => _ = read_at.get_or_insert_with(|| Instant::now() + BETWEEN_READINGS),
+            ) => {
+                let soon = Instant::now() + BETWEEN_READINGS;
+                read_at = Some(read_at.map_or(soon, |at| at.min(soon)));
+            }
             Some(_) => {}
         }
     }
 }
 
 fn table(calls: &[Call]) -> Table {
-    let headings = ["REQUEST", "TOOL", "STATE", "ATTEMPT", "OUTCOME", "TOOK", "CREATED"];
-    Table::new(headings, "no calls", calls.iter().cloned().map(row))
+    Table::new(HEADINGS, "no calls", calls.iter().cloned().map(row))
 }
 
 fn row(call: Call) -> [String; 7] {

@@ -21,14 +21,16 @@ impl Following {
         Ok(Self { events: api.events_of(filter), signals: Signals::new()?, url: api.url().to_owned() })
     }
 
+    /// Does `work`; returns `None` when the user stops the command.
+    pub(crate) async fn unless_stopped<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        self.signals.unless_stopped(work).await
+    }
+
     /// The next event; `None` when the user stops the command. Each connection begins with [`Event::Connected`], and
     /// remarks tell when it is open and when it is lost. Safe to drop while it waits.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Event>> {
         loop {
-            let notice = tokio::select! {
-                notice = self.events.next() => notice,
-                _ = self.signals.next() => None,
-            };
+            let notice = self.signals.unless_stopped(self.events.next()).await.flatten();
             match notice.transpose()? {
                 Some(Notice::Event(event)) => {
                     if matches!(*event, Event::Connected {}) {

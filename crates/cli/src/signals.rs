@@ -63,6 +63,14 @@ impl Signals {
         Ok(Self { interrupt: ctrl_c()?, terminate: ctrl_close()? })
     }
 
+    /// Does `work`; returns `None` if a signal comes before it is done.
+    pub(crate) async fn unless_stopped<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = work => Some(done),
+            _ = self.next() => None,
+        }
+    }
+
     /// Waits for the next signal. Safe to drop while it waits.
     pub(crate) async fn next(&mut self) -> Stop {
         tokio::select! {

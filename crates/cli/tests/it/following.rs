@@ -1,11 +1,13 @@
 //! Commands that show what happens as it happens, and those that answer what waits for a person.
 
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
+use crate::impostor::{Answer, impostor};
 use crate::processes::{Lines, Process, attach, serve, serve_with, wait_for};
 use crate::terminal::PATIENCE;
 use crate::upkeep::Directory;
@@ -156,6 +158,52 @@ fn calls_are_listed_up_to_a_number_and_watched() {
     let changes = failing.until(r#""state":"done""#);
     assert!(changes.iter().all(|line| line.contains(r#""requestID":"five""#)), "{changes:#?}");
     assert_eq!((failing.stop(), watching.stop().0), ((Some(0), Vec::new()), Some(0)));
+}
+
+#[test]
+fn a_watched_call_that_waits_for_a_person_is_shown() {
+    let (_directory, _processes, url) = asking("watched");
+    let mut watching = Follower::start(&url, &["calls", "--watch", "--client", "laptop"]);
+    assert!(watching.line().starts_with("REQUEST"), "there are headings without calls");
+    wait_for(&mut watching.remarks, "listening to ");
+    let session = session(&url);
+    let said = std::thread::spawn({
+        let url = url.clone();
+        move || say(&url, &session, r#"call shout {"word":"hush"}"#)
+    });
+    watching.until(" awaiting_approval ");
+    assert_eq!(handback(&["approve", ask(&url)["id"].as_str().unwrap(), "--url", &url]).code, Some(0));
+    said.join().unwrap();
+    watching.until(" success ");
+    assert_eq!(watching.stop(), (Some(0), Vec::new()));
+}
+
+#[test]
+fn watched_calls_are_read_again_without_events_and_a_silent_server_holds_no_ctrl_c_up() {
+    let (_server, real) = serve("127.0.0.1:0");
+    let (_client, _) = attach(&real, &["--tool", "stay", "--", "sleep", "60"]);
+    assert_eq!(handback(&["call", "stay", "--no-wait", "--request-id", "one", "--url", &real]).code, Some(0));
+    let call = handback(&["calls", "--json", "--url", &real]).stdout;
+    let readings = AtomicUsize::new(0);
+    let (url, asked) = impostor(move |path| match path {
+        "/event" => Answer::Events("data: {\"type\":\"server.connected\",\"properties\":{}}\n\n".to_owned()),
+        _ => match readings.fetch_add(1, Ordering::Relaxed) {
+            0 => Answer::Whole(200, "[]".to_owned()),
+            // It could not answer for a moment.
+            1 => Answer::Whole(503, "{}".to_owned()),
+            2 => Answer::Whole(200, call.clone()),
+            _ => Answer::Silence,
+        },
+    });
+    let mut watching = Follower::start(&url, &["calls", "--watch"]);
+    assert!(watching.until("one ").len() == 2);
+    // While the call is open, the list is read again.
+    for _reading in 0..4 {
+        while asked.recv_timeout(PATIENCE).unwrap() == "/event" {}
+    }
+    let stopped = Instant::now();
+    assert_eq!(watching.stop(), (Some(0), Vec::new()));
+    assert!(stopped.elapsed() < PATIENCE / 3, "Ctrl-C waited for the server");
 }
 
 #[test]

@@ -17,6 +17,8 @@ mod documentation;
 #[cfg(unix)]
 mod following;
 #[cfg(unix)]
+mod impostor;
+#[cfg(unix)]
 mod local;
 mod markdown;
 #[cfg(unix)]
