@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 use std::io::{self, IsTerminal};
+use std::time::Duration;
 
+use anyhow::bail;
 use clap::Args;
 use futures_util::StreamExt;
 use handback_client::{Api, SessionEvent, TurnEvent};
 use handback_wire::session::Part;
+use tokio::time::{Instant, sleep};
 
 use super::args::is_set;
 use super::layout::{AnswerDisplay, CallStyle, Chunk, Layout, Place};
@@ -20,6 +23,9 @@ use crate::signals::Signals;
 const INPUT_CHARACTERS: usize = 200;
 /// How many messages are read when one is new, the newest ones: more than come at once.
 const NEWEST_MESSAGES: usize = 64;
+/// How long after its event a message may be stored, and how often it is looked for until then.
+const STORED_WITHIN: Duration = Duration::from_secs(5);
+const BETWEEN_READINGS: Duration = Duration::from_millis(100);
 
 /// Shows the conversation of a session.
 ///
@@ -58,20 +64,23 @@ pub(crate) async fn show(args: ShowArgs) -> anyhow::Result<()> {
         layout: Layout::new(paint, place, CallStyle::OneLine, AnswerDisplay::Always),
         translator: Translator::new(session.client_id),
         printed: HashSet::new(),
+        wants_all: true,
     };
     loop {
-        let event = tokio::select! {
-            event = conversation.next() => event.transpose()?,
-            _ = signals.next() => None,
-        };
+        let event = signals.unless_stopped(conversation.next()).await.flatten().transpose()?;
         let Some(event) = event else { return shown.end() };
-        let is_caught_up = matches!(event, SessionEvent::CaughtUp);
-        match args.query.json {
-            true => shown.print_complete(&api, &args.id, &event).await?,
-            false => shown.draw(event)?,
-        }
-        if is_caught_up && !args.follow {
-            return shown.end();
+        match &event {
+            SessionEvent::Answer(TurnEvent::Disconnected { reason }) if !args.follow => {
+                shown.end()?;
+                bail!("{reason}");
+            }
+            _ if args.query.json => {
+                let printing = shown.print_complete(&api, &args.id, &event);
+                let Some(printed) = signals.unless_stopped(printing).await else { return shown.end() };
+                printed?;
+            }
+            SessionEvent::CaughtUp if !args.follow => return shown.end(),
+            _ => shown.draw(event)?,
         }
     }
 }
@@ -82,6 +91,8 @@ struct Shown {
     translator: Translator,
     /// The ids of the messages that are printed as JSON.
     printed: HashSet<String>,
+    /// Whether all messages are read next, and not only the newest.
+    wants_all: bool,
 }
 
 impl Shown {
@@ -133,18 +144,36 @@ impl Shown {
     }
 
     /// Prints the messages that are complete and not printed yet, a line each.
+    ///
+    /// The server may store a message after its event, so the messages are read until it is among them.
     async fn print_complete(&mut self, api: &Api, session: &str, event: &SessionEvent) -> anyhow::Result<()> {
-        let newest = match event {
+        let awaited = match event {
             SessionEvent::CaughtUp => None,
-            SessionEvent::Said(_) | SessionEvent::Completed(_) => Some(NEWEST_MESSAGES),
+            SessionEvent::Said(part) => Some(&part.message_id),
+            SessionEvent::Completed(message) => Some(&message.id),
             _ => return Ok(()),
         };
-        for message in api.messages(session, newest).await? {
-            let is_complete = message.info.role == "user" || message.info.time.completed.is_some();
-            if is_complete && self.printed.insert(message.info.id.clone()) {
-                print_json(&message)?;
+        self.wants_all |= awaited.is_none();
+        let until = Instant::now() + STORED_WITHIN;
+        loop {
+            let newest = if self.wants_all { None } else { Some(NEWEST_MESSAGES) };
+            let read = match api.messages(session, newest).await {
+                Err(error) if error.is_transient() => None,
+                messages => Some(messages?),
+            };
+            // What this reading missed, the next one finds.
+            self.wants_all = read.is_none();
+            for message in read.into_iter().flatten() {
+                let is_complete = message.info.role == "user" || message.info.time.completed.is_some();
+                if is_complete && self.printed.insert(message.info.id.clone()) {
+                    print_json(&message)?;
+                }
             }
+            let is_done = !self.wants_all && awaited.is_none_or(|id| self.printed.contains(id));
+            if is_done || Instant::now() >= until {
+                return Ok(());
+            }
+            sleep(BETWEEN_READINGS).await;
         }
-        Ok(())
     }
 }

@@ -311,3 +311,46 @@ fn a_conversation_is_shown_and_followed() {
     let none = handback(&["sessions", "show", "ses_none", "--url", &url]);
     assert_eq!((none.code, none.stderr.contains("ses_none")), (Some(1), true), "{none:?}");
 }
+
+#[test]
+fn a_message_that_is_stored_after_its_event_is_printed() {
+    let (_server, real) = serve("127.0.0.1:0");
+    let session = session(&real);
+    let answer = say(&real, &session, "hello");
+    let get = |path: &str| {
+        let mut curl = Command::new("curl");
+        curl.args(["-sS", "--max-time", "20", &format!("{real}{path}")]);
+        run(curl).stdout
+    };
+    let described = get(&format!("/session/{session}"));
+    let stored = json!([answer]).to_string();
+    let updated = json!({ "type": "message.updated", "properties": { "sessionID": session, "info": answer["info"] } });
+    let events = format!("data: {{\"type\":\"server.connected\",\"properties\":{{}}}}\n\ndata: {updated}\n\n");
+    let readings = AtomicUsize::new(0);
+    let (url, _asked) = impostor(move |path| match path {
+        _ if path.ends_with("/event") || path == "/event" => Answer::Events(events.clone()),
+        "/permission" => Answer::Whole(200, "[]".to_owned()),
+        // Twice for each event: once to follow the session, and once to print it.
+        _ if path.ends_with("/message") => match readings.fetch_add(1, Ordering::Relaxed) {
+            0..4 => Answer::Whole(200, "[]".to_owned()),
+            _ => Answer::Whole(200, stored.clone()),
+        },
+        _ => Answer::Whole(200, described.clone()),
+    });
+    let mut messages = Follower::start(&url, &["sessions", "show", &session, "--follow", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&messages.line()).unwrap(), answer);
+    assert_eq!(messages.stop(), (Some(0), Vec::new()));
+}
+
+#[test]
+fn a_session_whose_events_are_refused_is_an_error_unless_it_is_followed() {
+    let (_server, real) = serve("127.0.0.1:0");
+    let described = post(&real, "/session", &json!({ "clientID": "laptop" })).to_string();
+    let (url, _asked) = impostor(move |path| match path {
+        _ if path.ends_with("/event") => Answer::Whole(503, "{}".to_owned()),
+        _ => Answer::Whole(200, described.clone()),
+    });
+    let mut shown = Follower::start(&url, &["sessions", "show", "ses_any"]);
+    wait_for(&mut shown.remarks, "error: ");
+    assert_eq!(shown.process.end().code(), Some(1));
+}
