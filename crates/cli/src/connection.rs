@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use clap::builder::{PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::parser::ValueSource;
@@ -20,9 +19,9 @@ const DEFAULT_URL: &str = "http://127.0.0.1:4096";
 /// The server that a command speaks to.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServerArgs {
-    /// The server.
-    #[arg(long, value_name = "URL", env = "HANDBACK_URL", hide_env_values = true, default_value = DEFAULT_URL)]
-    url: String,
+    /// The server [default: http://127.0.0.1:4096].
+    #[arg(long, value_name = "URL", env = "HANDBACK_URL", hide_env_values = true)]
+    url: Option<String>,
     /// An application key or a client token, where the server asks for one
     #[arg(long, value_name = "TOKEN", env = "HANDBACK_TOKEN", hide_env_values = true, value_parser = TokenParser)]
     token: Option<Token>,
@@ -76,22 +75,14 @@ impl ServerArgs {
         self.token().filter(|_| self.token.as_ref().is_some_and(|token| token.is_typed) || is_own())
     }
 
-    /// The URL. An empty variable counts as not set.
+    /// The URL.
     pub(crate) fn url(&self) -> &str {
-        if self.url.is_empty() { DEFAULT_URL } else { &self.url }
+        self.given_url().unwrap_or(DEFAULT_URL)
     }
 
-    /// The URL of a server with these settings, if no other is named; otherwise the one that is named.
-    pub(crate) fn url_of(&self, listen: SocketAddr) -> String {
-        if self.url() != DEFAULT_URL {
-            return self.url().to_owned();
-        }
-        let host = match listen.ip() {
-            IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-            IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-            address => address,
-        };
-        format!("http://{}", SocketAddr::new(host, listen.port()))
+    /// The URL, if the command line or the environment names one. An empty one counts as not set.
+    pub(crate) fn given_url(&self) -> Option<&str> {
+        self.url.as_deref().filter(|url| !url.is_empty())
     }
 
     /// The token. An empty variable counts as not set.

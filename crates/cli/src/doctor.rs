@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 use self::there::Answers;
 use crate::config::SettingsArgs;
 use crate::connection::QueryArgs;
-use crate::output::{plain, print, print_json};
+use crate::output::{one_line, print, print_json};
 
 /// How long all checks may take. What hangs after that is left behind, for which there is a second more.
 const PATIENCE: Duration = Duration::from_millis(3_500);
@@ -34,15 +34,17 @@ const NEAR_PERCENT: u64 = 80;
 
 /// Says whether a server and the machine around it are well, and what to do where they are not.
 ///
-/// It ends within 5 seconds. The exit code is 1 if there is a problem; a warning is none. So it can be the health check of a
-/// container. Settings are read as `handback serve` reads them; if the server is on another machine, only the server is
-/// looked at.
+/// It ends within 5 seconds. The exit code is 1 if there is a problem. Warnings do not change the exit code. Settings are
+/// read as `handback serve` reads them; if the server is on another machine, only the server is looked at.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  handback doctor\n  handback doctor --config /etc/handback/handback.toml --json\n  \
-                        handback doctor --url https://tools.example.com"
+                        handback doctor --url https://tools.example.com\n  handback doctor --ready"
 )]
 pub(crate) struct DoctorArgs {
+    /// Check only that the server is there and takes calls, as the health check of a container does.
+    #[arg(long)]
+    ready: bool,
     #[command(flatten)]
     settings: SettingsArgs,
     #[command(flatten)]
@@ -82,15 +84,15 @@ impl Check {
         Self { health: Health::Problem, ..Self::warning(check, message, remedy) }
     }
 
-    /// The check as lines of text.
+    /// The check as a line of text, and one for the remedy. What a server says adds no lines.
     fn text(&self) -> String {
         let health = match self.health {
             Health::Ok => "ok",
             Health::Warning => "warning",
             Health::Problem => "problem",
         };
-        let remedy = self.remedy.as_ref().map(|remedy| format!("{:24}→ {}\n", "", plain(remedy)));
-        format!("{health:<9}{:<15}{}\n{}", self.check, plain(&self.message), remedy.unwrap_or_default())
+        let remedy = self.remedy.as_ref().map(|remedy| format!("{:24}→ {}\n", "", one_line(remedy)));
+        format!("{health:<9}{:<15}{}\n{}", self.check, one_line(&self.message), remedy.unwrap_or_default())
     }
 }
 
@@ -101,10 +103,11 @@ struct Report<'a> {
 }
 
 pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
-    let checks = look(args.settings, &args.query, Instant::now() + PATIENCE).await?;
+    let is_json = args.query.json;
+    let checks = look(args, Instant::now() + PATIENCE).await?;
     let of = |health: Health| checks.iter().filter(|check| check.health == health).count();
     let problems = of(Health::Problem);
-    if args.query.json {
+    if is_json {
         let health = match (problems, of(Health::Warning)) {
             (0, 0) => Health::Ok,
             (0, _) => Health::Warning,
@@ -122,14 +125,19 @@ pub(crate) async fn run(args: DoctorArgs) -> anyhow::Result<()> {
 }
 
 /// Looks at everything until the deadline.
-async fn look(settings: SettingsArgs, query: &QueryArgs, deadline: Instant) -> anyhow::Result<Vec<Check>> {
-    let mut checks = vec![Check::ok("command", concat!("handback ", env!("CARGO_PKG_VERSION")))];
+async fn look(args: DoctorArgs, deadline: Instant) -> anyhow::Result<Vec<Check>> {
+    let DoctorArgs { ready, settings, query } = args;
     let loaded = in_time("configuration", deadline - PATIENCE_AFTER_SETTINGS, move || here::settings(settings)).await;
     let (config, found) = loaded.unwrap_or_else(|late| (None, vec![late]));
-    let url = query.server.url_of(config.as_ref().map_or(Config::default().listen, |config| config.listen));
-    let model = config.as_ref().map(|config| there::model(&config.model.to_string(), &providers(config)));
-    let is_here = here::is_loopback(&url) || url != query.server.url();
+    let listen = config.as_ref().map_or(Config::default().listen, |config| config.listen);
+    let named = query.server.given_url();
+    let url = named.map_or_else(|| here::url_of(listen), str::to_owned);
     let api = Api::new(&url, query.server.token())?;
+    if ready {
+        return Ok(there::ready(&api, deadline).await);
+    }
+    let model = config.as_ref().map(|config| there::model(&config.model.to_string(), &providers(config)));
+    let is_here = named.is_none() || here::is_loopback(&url);
     let local = async {
         match config.filter(|_| is_here) {
             Some(config) => {
@@ -142,6 +150,7 @@ async fn look(settings: SettingsArgs, query: &QueryArgs, deadline: Instant) -> a
     };
     let (local, answers) = tokio::join!(local, there::ask(&api, query.server.token().is_some(), deadline));
     let Answers { checks: answered, status } = answers;
+    let mut checks = vec![Check::ok("command", concat!("handback ", env!("CARGO_PKG_VERSION")))];
     // The settings of this machine are those of a server on it, or of one that is about to be started.
     checks.extend(found.into_iter().filter(|check| is_here || check.health != Health::Ok));
     checks.extend(local);

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::ErrorKind;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +23,16 @@ const NO_SPACE: u64 = 64 << 20;
 
 /// The fewest open files for a server with default settings to serve some hundred clients.
 const FEW_FILES: u64 = 1_024;
+
+/// The URL of a server that listens on an address.
+pub(super) fn url_of(listen: SocketAddr) -> String {
+    let host = match listen.ip() {
+        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        address => address,
+    };
+    format!("http://{}", SocketAddr::new(host, listen.port()))
+}
 
 /// Whether the host of a URL is this machine.
 pub(super) fn is_loopback(url: &str) -> bool {

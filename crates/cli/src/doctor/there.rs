@@ -31,14 +31,7 @@ pub(super) async fn ask(api: &Api, has_token: bool, deadline: Instant) -> Answer
         let status = timeout_at(deadline, api.status()).await.ok()?;
         Some((status, asked, clock.now()))
     };
-    let (ready, status) = tokio::join!(timeout_at(deadline, api.ready()), status);
-    let mut checks = match ready {
-        Err(_elapsed) => {
-            let remedy = "see whether it is busy or stopped, and whether something on the way holds the request up";
-            vec![Check::problem("server", format!("{} does not answer", api.url()), remedy)]
-        }
-        Ok(ready) => reached(api, ready),
-    };
+    let (mut checks, status) = tokio::join!(ready(api, deadline), status);
     let is_there = checks.iter().any(|check| check.check == "ready");
     let Some((status, asked, answered)) = status.filter(|_| is_there) else { return Answers { checks, status: None } };
     match status {
@@ -56,6 +49,17 @@ pub(super) async fn ask(api: &Api, has_token: bool, deadline: Instant) -> Answer
             checks.push(refused(&error, has_token));
             Answers { checks, status: None }
         }
+    }
+}
+
+/// Asks whether the server is there and takes calls.
+pub(super) async fn ready(api: &Api, deadline: Instant) -> Vec<Check> {
+    match timeout_at(deadline, api.ready()).await {
+        Err(_elapsed) => {
+            let remedy = "see whether it is busy or stopped, and whether something on the way holds the request up";
+            vec![Check::problem("server", format!("{} does not answer", api.url()), remedy)]
+        }
+        Ok(ready) => reached(api, ready),
     }
 }
 

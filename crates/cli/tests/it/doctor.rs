@@ -120,6 +120,40 @@ fn a_server_that_is_silent_or_gone_is_a_problem_and_is_not_waited_for() {
 }
 
 #[test]
+fn whether_a_server_is_ready_is_asked_of_nobody_else() {
+    let mut server = Keyed::start("doctor-ready");
+    let ready = |url: &str, config: &str| {
+        let mut ready = command(&["doctor", "--ready", "--json", "--url", url, "--config", config]);
+        // Without --ready this is a problem.
+        ready.env("OPENAI_BASE_URL", "https://api.openai.com/v1").env("HANDBACK_MODEL", "openai/gpt-5");
+        run(ready)
+    };
+    let config = server.directory.join("handback.toml");
+    let ran = ready(&server.url, &config);
+    assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{}", ran.stdout);
+    let all = ["server", "ready"].map(|check| (check.to_owned(), "ok".to_owned()));
+    assert_eq!(checks(&ran), all);
+    assert_eq!(ready(&server.url, "/none.toml").code, Some(0));
+    server.process.signal(Signal::TERM);
+    server.process.end();
+    let ran = ready(&server.url, &config);
+    assert_eq!((ran.code, with(&ran, "problem")), (Some(1), vec!["server".to_owned()]), "{ran:?}");
+}
+
+#[test]
+fn a_server_that_is_named_is_asked_also_where_it_is_the_default() {
+    for named in [&["--url", "http://127.0.0.1:4096"][..], &[]] {
+        let mut doctor = command(&[&["doctor", "--json", "--listen", "127.0.0.1:9", "--ephemeral"], named].concat());
+        if named.is_empty() {
+            doctor.env("HANDBACK_URL", "http://127.0.0.1:4096");
+        }
+        let ran = run(doctor);
+        assert!(ran.stdout.contains("http://127.0.0.1:4096"), "{ran:?}");
+        assert!(!ran.stdout.contains("http://127.0.0.1:9"), "{ran:?}");
+    }
+}
+
+#[test]
 fn settings_and_data_that_cannot_be_used_are_problems() {
     let mut server = Keyed::start("doctor-broken");
     let said = handback(&["chat", "--url", &server.url, "--token", &server.key, "hello"]);

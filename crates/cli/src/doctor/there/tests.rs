@@ -61,3 +61,10 @@ fn clocks_may_differ_a_little() {
     let health = |seconds| clocks(Duration::from_secs(seconds)).health;
     assert_eq!([health(0), health(5), health(6)], [Health::Ok, Health::Ok, Health::Warning]);
 }
+
+#[test]
+fn the_words_of_a_server_add_no_lines() {
+    let check = Check::problem("ready", "no\nok       ready          it takes calls", "wait\r\nok");
+    let text = check.text();
+    assert_eq!((text.lines().count(), text.matches("\nok").count()), (2, 0), "{text}");
+}
