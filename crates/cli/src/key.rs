@@ -47,6 +47,8 @@ pub(crate) fn run(args: KeyArgs) -> anyhow::Result<()> {
          Commands take it from the environment:\n\n    export HANDBACK_TOKEN={key}\n\n\
          The server knows it by its hash. In handback.toml:\n\n    [auth]\n    keys = [\"{hash}\"]\n    \
          tokenSecret = \"{token_secret}\"\n\n\
+         Or in its environment, such as the file that the systemd unit reads, which only root may read:\n\n    \
+         HANDBACK_AUTH_KEYS={hash}\n    HANDBACK_AUTH_TOKEN_SECRET={token_secret}\n\n\
          The secret signs the tokens of clients, and stays with the server: handback token --client ID\n"
     ))?)
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::processes::{Process, serve_with};
+use crate::processes::{Process, serve_with, start};
 use crate::upkeep::Directory;
 use crate::{Ran, command, handback, run};
 
@@ -193,6 +193,23 @@ fn a_key_is_made_anew_each_time_with_its_hash() {
     let mut hashing = Command::new("sh");
     hashing.args(["-c", &format!("printf %s {} | sha256sum", made[0]["key"].as_str().unwrap())]);
     assert_eq!(json!(run(hashing).stdout.split(' ').next().unwrap()), made[0]["hash"]);
+}
+
+#[test]
+fn the_lines_for_the_environment_are_settings_of_a_server() {
+    let made = handback(&["key"]).stdout;
+    let lines = made.lines().filter_map(|line| line.trim().strip_prefix("HANDBACK_AUTH_")?.split_once('='));
+    let lines: Vec<_> = lines.map(|(name, value)| (format!("HANDBACK_AUTH_{name}"), value)).collect();
+    assert_eq!(lines.len(), 2, "{made}");
+    let mut serving = command(&["serve", "--listen", "127.0.0.1:0", "--log", "off", "--ephemeral"]);
+    serving.envs(lines.clone());
+    let (_server, url) = start(serving);
+    let key = made.lines().find_map(|line| line.trim().strip_prefix("export HANDBACK_TOKEN=")).unwrap();
+    let mut minting = command(&["token", "--client", "laptop"]);
+    minting.envs(lines);
+    let token = run(minting).stdout;
+    let tools = |token: &str| handback(&["tools", "--url", &url, "--token", token]).code;
+    assert_eq!([tools(key), tools(token.trim()), tools("wrong")], [Some(0), Some(0), Some(1)]);
 }
 
 #[test]
