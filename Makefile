@@ -2,7 +2,7 @@
 # others in the tests), Chromium (both in a page), Python 3.10 (clients of others, and what checks the API's
 # description, and what makes packages), tmux (a client in a terminal) and systemd-analyze (the unit). What is missing
 # is installed or named.
-.PHONY: all run test soak fuzz foreign sdk console console-check console-test picture dist packages lint lines bench schemas \
+.PHONY: all run test soak fuzz foreign sdk console console-check console-test picture dist dist-common packages lint lines bench schemas \
   need need-node need-python need-chromium need-tmux need-packaging
 
 CARGO ?= cargo
@@ -109,16 +109,27 @@ console/node_modules/.installed: console/package.json console/package-lock.json 
 define make-packages
 	rm -rf $(2)
 	packaging/make.py binary $(1) --target $$(rustc -vV | sed -n 's/^host: //p') --out $(2)
-	packaging/make.py launcher --out $(2)
-	cd sdk/typescript && npm pack --silent --pack-destination $(2)
+	$(call make-common-packages,$(2))
 endef
 
-## All that is released, for this machine, in target/packages. It takes long: it is built for speed and size.
+# The packages that are one for all platforms, for those whose packages are in a folder, $(1).
+define make-common-packages
+	packaging/make.py launcher --out $(1)
+	cd sdk/typescript && npm pack --silent --pack-destination $(1)
+endef
+
+## All that is released, for this machine, in target/packages. It takes long: it is built for speed and size, and each crate is
+## built from what is published of it.
 dist: need need-python sdk/typescript/node_modules/.installed
+	$(CARGO) publish --dry-run --workspace --locked --allow-dirty
 	$(CARGO) build --profile dist --locked
 	@size=$$(wc -c < $(TARGET)/dist/handback); test $$size -le $(LARGEST_BINARY) || { \
 	  echo "target/dist/handback has $$size bytes, and may have $(LARGEST_BINARY): see what made it larger"; exit 1; }
 	$(call make-packages,$(TARGET)/dist/handback,$(TARGET)/packages)
+
+## The packages that are one for all platforms, when the others are in target/packages.
+dist-common: need-node sdk/typescript/node_modules/.installed
+	$(call make-common-packages,$(TARGET)/packages)
 
 ## Packages the binary of the tests as `make dist` does, lints what is around it, installs each package and uses it.
 packages: need need-packaging sdk/typescript/node_modules/.installed packaging/.venv/.installed
