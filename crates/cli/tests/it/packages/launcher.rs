@@ -2,13 +2,16 @@
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::time::Instant;
 
 use super::Machine;
 use crate::processes::{Process, serve, start};
-use crate::terminal::Terminal;
+use crate::terminal::{PATIENCE, Terminal};
 use crate::{Ran, handback};
 
 const LAUNCHER: &str = "node_modules/.bin/handback";
@@ -26,9 +29,20 @@ fn run(mut command: Command, input: &str) -> Ran {
 
 /// The process of the binary that a launcher has started.
 fn binary_of(launcher: &Process) -> Pid {
-    let id = launcher.0.id();
+    only_child(Pid::from_child(&launcher.0))
+}
+
+fn only_child(process: Pid) -> Pid {
+    let id = process.as_raw_nonzero();
     let children = std::fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
     Pid::from_raw(children.trim().parse().unwrap()).unwrap()
+}
+
+/// The launcher, which is this process or was started by way of it.
+fn launcher_of(process: Pid) -> Pid {
+    let child = only_child(process);
+    let program = std::fs::read_link(format!("/proc/{}/exe", child.as_raw_nonzero())).unwrap();
+    if program.ends_with("handback") { process } else { launcher_of(child) }
 }
 
 fn is_there(process: Pid) -> bool {
@@ -66,9 +80,10 @@ fn arguments_streams_and_the_exit_code_are_those_of_the_binary(machine: &Machine
 }
 
 fn signals_reach_the_binary(machine: &Machine) {
+    // In a terminal, SIGINT would be left to it.
     for signal in [Signal::TERM, Signal::INT] {
-        let mut command = machine.command(LAUNCHER);
-        command.args(SERVE).stdin(Stdio::null()).stderr(Stdio::null());
+        let mut command = machine.command("setsid");
+        command.arg(LAUNCHER).args(SERVE).stdin(Stdio::null()).stderr(Stdio::null());
         let (mut launcher, _) = start(command);
         let binary = binary_of(&launcher);
         launcher.signal(signal);
@@ -82,33 +97,52 @@ fn signals_reach_the_binary(machine: &Machine) {
     assert_eq!(launcher.end().signal(), Some(9), "the launcher ends as the binary does");
 }
 
+/// Runs what follows it, in a terminal but with its standard streams elsewhere, and shows at the end what it wrote.
+const ELSEWHERE: &str = "trap : INT; \"$@\" </dev/null >written 2>&1; code=$?; cat written; exit $code";
+
 /// A terminal sends Ctrl-C to all that run in it. A second signal means "at once", so the launcher must not add one.
 fn one_ctrl_c_is_one_signal(machine: &Machine) {
     let (_server, url) = serve("127.0.0.1:0");
     let mut codes = Vec::new();
-    for program in [&["npx", "handback"][..], &[LAUNCHER]] {
-        let may_end = machine.folder.join(format!("{}-may-end", codes.len()));
-        let script = format!("trap '' INT TERM; until test -e {}; do sleep 0.02; done", may_end.display());
+    for program in [&["npx", "handback"][..], &[LAUNCHER], &["sh", "-c", ELSEWHERE, "sh", LAUNCHER]] {
+        let [started, stopping, may_end] = ["started", "stopping", "may-end"]
+            .map(|file| machine.folder.join(format!("{}-{file}", codes.len())).to_str().unwrap().to_owned());
+        // The shell says that its `sleep` was terminated, and attach has closed its standard error by then.
+        let script = format!(
+            "exec 2>&-; trap 'touch {stopping}' TERM; touch {started}; until test -e {may_end}; do sleep 0.02; done"
+        );
         let mut command = machine.command("setsid");
         command
             .arg("--ctty")
             .args(program)
             .args(["attach", "--client", "laptop", "--url", &url, "--tool", "stay", "--", "sh", "-c", &script]);
         let mut terminal = Terminal::run(command);
-        terminal.wait_for("connected to ");
+        wait_until("the tool is there", || handback(&["tools", "--url", &url]).stdout.contains("stay"));
         assert_eq!(handback(&["call", "stay", "--no-wait", "--url", &url]).code, Some(0));
-        terminal.wait_for("call ");
+        wait_until("the call has begun", || Path::new(&started).exists());
+        // The launcher is late, because two signals that come at once are one.
+        let launcher = launcher_of(Pid::from_child(&terminal.process.0));
+        kill_process(launcher, Signal::STOP).unwrap();
         terminal.type_in("\x03");
-        terminal.wait_for("stopping; once more to stop at once");
+        wait_until("the call is stopped", || Path::new(&stopping).exists());
+        kill_process(launcher, Signal::CONT).unwrap();
         // A second signal would come while this runs.
         assert_eq!(handback(&["clients", "--url", &url]).code, Some(0));
         std::fs::write(may_end, "").unwrap();
         let (shown, code) = terminal.wait_for_end();
-        assert!(!shown.contains("stopped at once"), "{program:?}: {shown}");
+        assert!(shown.contains("connected to ") && !shown.contains("stopped at once"), "{program:?}: {shown}");
         codes.push(code);
     }
     // How npx ends is its own affair.
-    assert_eq!(codes[1], Some(0));
+    assert_eq!(codes[1..], [Some(0), Some(0)]);
+}
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "it did not come true in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn a_machine_without_a_package_is_told_what_to_do(machine: &Machine) {
