@@ -10,9 +10,11 @@ comes last: it makes the npm package `handback`, which picks the right one of th
 
 import argparse
 import subprocess
+import tempfile
 from pathlib import Path
 
 import npm
+import pages
 import tarball
 import wheel
 from platforms import PLATFORMS
@@ -40,8 +42,10 @@ def main() -> None:
         return
     binary, platform = arguments.binary.resolve(), PLATFORMS[arguments.target]
     version = version_of(binary)
-    for make in (tarball.make, npm.platform_package, wheel.make):
-        print(make(binary, platform, version, arguments.out))
+    with tempfile.TemporaryDirectory() as folder:
+        written = pages.write(binary, Path(folder))
+        for make in (tarball.make, npm.platform_package, wheel.make):
+            print(make(binary, platform, version, written, arguments.out))
 
 
 if __name__ == "__main__":

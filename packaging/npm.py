@@ -7,6 +7,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from pages import Pages
 from platforms import Platform
 
 REPOSITORY = Path(__file__).parent.parent
@@ -14,7 +15,7 @@ LAUNCHER = Path(__file__).parent / "npm"
 LICENCES = ("LICENSE-MIT", "LICENSE-APACHE")
 
 
-def platform_package(binary: Path, platform: Platform, version: str, out: Path) -> Path:
+def platform_package(binary: Path, platform: Platform, version: str, _: Pages, out: Path) -> Path:
     description = {
         "name": platform.npm_package,
         "version": version,
@@ -24,7 +25,7 @@ def platform_package(binary: Path, platform: Platform, version: str, out: Path) 
         "cpu": [platform.cpu],
         # Package managers that keep packages in archives must unpack this one: a binary in an archive cannot be run.
         "preferUnplugged": True,
-        "engines": {"node": ">=20"},
+        "engines": {"node": ">=20.15"},
     }
     if platform.os == "linux":
         description["libc"] = ["glibc"]
@@ -33,9 +34,10 @@ def platform_package(binary: Path, platform: Platform, version: str, out: Path) 
 
 
 def launcher(out: Path) -> Path:
-    """The package `handback`, for the platforms whose packages are in the folder."""
+    """The package `handback`, for the platforms whose packages are in the folder. It has the manual pages: npm installs those of
+    the package that is asked for, and not those of the packages that come along."""
     description = json.loads((LAUNCHER / "package.json").read_text())
-    found = [json.loads(_read(package)) for package in sorted(out.glob("handback-*.tgz"))]
+    found = [_description(package) for package in sorted(out.glob("handback-*.tgz"))]
     platforms = [package for package in found if "cpu" in package]
     if not platforms:
         raise SystemExit(f"{out} has no npm package with a binary: run `packaging/make.py binary` for each platform first")
@@ -45,7 +47,24 @@ def launcher(out: Path) -> Path:
     description["version"] = versions.pop()
     description["optionalDependencies"] = {package["name"]: package["version"] for package in platforms}
     files = {file: LAUNCHER / file for file in ("bin/handback.js", "binary.js")}
-    return _pack(out, files, description, (LAUNCHER / "README.md").read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        manual = {f"man/{page.name}": page for page in _manual(out, description["version"], Path(folder))}
+        description["man"] = list(manual)
+        return _pack(out, files | manual, description, (LAUNCHER / "README.md").read_text())
+
+
+def _manual(out: Path, version: str, folder: Path) -> list[Path]:
+    """The manual pages, unpacked from a tarball of this version: they are the same for all platforms."""
+    tarballs = sorted(out.glob(f"handback-{version}-*.tar.gz"))
+    if not tarballs:
+        raise SystemExit(f"{out} has no tarball of {version}: run `packaging/make.py binary` first")
+    pages = []
+    with tarfile.open(tarballs[0]) as tar:
+        for member in tar:
+            if "/man/man1/" in member.name:
+                pages.append(folder / Path(member.name).name)
+                pages[-1].write_bytes(tar.extractfile(member).read())
+    return pages
 
 
 def _pack(out: Path, files: dict[str, Path], description: dict, readme: str) -> Path:
@@ -61,10 +80,7 @@ def _pack(out: Path, files: dict[str, Path], description: dict, readme: str) -> 
     return out / packed.stdout.split()[-1]
 
 
-def _read(package: Path) -> str:
+def _description(package: Path) -> dict:
     """The package.json in a package."""
     with tarfile.open(package) as tar:
-        content = tar.extractfile("package/package.json")
-        if content is None:
-            raise SystemExit(f"{package} is no npm package: it has no package.json")
-        return content.read().decode()
+        return json.load(tar.extractfile("package/package.json"))

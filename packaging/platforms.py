@@ -9,6 +9,10 @@ from pathlib import Path
 EVERYWHERE = re.compile(r"(libc|libm|libdl|libpthread|librt|libgcc_s|ld-linux[-\w]*)\.so\.\d+")
 
 
+# Where a linker packs relative relocations, it asks for this instead of a version: what first reads them is glibc 2.36.
+PACKED_RELOCATIONS, READS_PACKED_RELOCATIONS = "GLIBC_ABI_DT_RELR", (2, 36)
+
+
 @dataclass(frozen=True)
 class Platform:
     """One target that packages are made for."""
@@ -29,7 +33,7 @@ class Platform:
         if self.os == "darwin":
             major, minor = _oldest_macos(binary)
             return f"macosx_{major}_{minor}_{'arm64' if processor == 'aarch64' else processor}"
-        major, minor = _oldest_glibc(binary)
+        major, minor = oldest_glibc(binary)
         return f"manylinux_{major}_{minor}_{processor}"
 
 
@@ -44,16 +48,18 @@ PLATFORMS = {
 }
 
 
-def _oldest_glibc(binary: Path) -> tuple[int, int]:
+def oldest_glibc(binary: Path) -> tuple[int, int]:
     """The newest version of glibc that the binary asks for. Fails if it needs a library that not every Linux has."""
     headers = _printed("objdump", "-p", str(binary))
     for library in re.findall(r"^\s+NEEDED\s+(\S+)$", headers, re.MULTILINE):
         if not EVERYWHERE.fullmatch(library):
             raise SystemExit(f"{binary} needs {library}, which not every Linux has: link it statically")
-    versions = re.findall(r"\bGLIBC_(\d+)\.(\d+)", headers)
+    versions = [(int(major), int(minor)) for major, minor in re.findall(r"\bGLIBC_(\d+)\.(\d+)", headers)]
+    if PACKED_RELOCATIONS in headers:
+        versions.append(READS_PACKED_RELOCATIONS)
     if not versions:
         raise SystemExit(f"{binary} asks for no version of glibc: it is not a binary of a target that ends with -linux-gnu")
-    return max((int(major), int(minor)) for major, minor in versions)
+    return max(versions)
 
 
 def _oldest_macos(binary: Path) -> tuple[int, int]:

@@ -2,44 +2,44 @@
 
 import gzip
 import hashlib
-import subprocess
+import sys
 import tarfile
-import tempfile
 from pathlib import Path
 
-from platforms import Platform
+from pages import Pages
+from platforms import Platform, oldest_glibc
 
 PACKAGING = Path(__file__).parent
 REPOSITORY = PACKAGING.parent
-# What each shell calls the file with the completions of a command.
-COMPLETIONS = {"bash": "handback", "zsh": "_handback", "fish": "handback.fish"}
+# What the image is built from, and the glibc that it has.
+BASE, GLIBC_OF_BASE = "FROM debian:12-slim\n", (2, 36)
 
 
-def make(binary: Path, platform: Platform, version: str, out: Path) -> Path:
+def make(binary: Path, platform: Platform, version: str, pages: Pages, out: Path) -> Path:
     name = f"handback-{version}-{platform.target}"
     archive = out / f"{name}.tar.gz"
-    with tempfile.TemporaryDirectory() as folder:
-        files = {"handback": binary, **_written_by(binary, Path(folder))}
-        for file in ("README.md", "LICENSE-MIT", "LICENSE-APACHE"):
-            files[file] = REPOSITORY / file
-        for file in ("Dockerfile", "handback.service"):
-            files[file] = PACKAGING / file
-        _pack(archive, {f"{name}/{inside}": path for inside, path in sorted(files.items())}, binary)
+    files = {"handback": binary}
+    files |= {f"man/man1/{page.name}": page for page in pages.manual}
+    files |= {f"completions/{shell}/{script.name}": script for shell, script in pages.completions.items()}
+    files |= {file: REPOSITORY / file for file in ("README.md", "LICENSE-MIT", "LICENSE-APACHE")}
+    if platform.os == "linux":
+        files["handback.service"] = PACKAGING / "handback.service"
+        if _runs_in_the_image(binary):
+            files["Dockerfile"] = PACKAGING / "Dockerfile"
+    _pack(archive, {f"{name}/{inside}": path for inside, path in sorted(files.items())}, binary)
     checksum = hashlib.sha256(archive.read_bytes()).hexdigest()
     archive.with_name(f"{archive.name}.sha256").write_text(f"{checksum}  {archive.name}\n")
     return archive
 
 
-def _written_by(binary: Path, folder: Path) -> dict[str, Path]:
-    """The manual pages and the completions, which the binary writes itself."""
-    manual = folder / "man"
-    subprocess.run([binary, "man", manual], check=True)
-    written = {f"man/man1/{page.name}": page for page in manual.iterdir()}
-    for shell, name in COMPLETIONS.items():
-        script = folder / name
-        script.write_bytes(subprocess.run([binary, "completions", shell], check=True, stdout=subprocess.PIPE).stdout)
-        written[f"completions/{shell}/{name}"] = script
-    return written
+def _runs_in_the_image(binary: Path) -> bool:
+    if BASE not in (PACKAGING / "Dockerfile").read_text():
+        raise SystemExit("packaging/Dockerfile has another base: say in packaging/tarball.py which glibc it has")
+    needed = oldest_glibc(binary)
+    if needed > GLIBC_OF_BASE:
+        needs, has = (".".join(map(str, version)) for version in (needed, GLIBC_OF_BASE))
+        print(f"the tarball has no Dockerfile: {binary} needs glibc {needs}, and the image has {has}", file=sys.stderr)
+    return needed <= GLIBC_OF_BASE
 
 
 def _pack(archive: Path, files: dict[str, Path], binary: Path) -> None:

@@ -2,9 +2,11 @@
 
 import base64
 import hashlib
+import re
 import zipfile
 from pathlib import Path
 
+from pages import Pages
 from platforms import Platform
 
 REPOSITORY = Path(__file__).parent.parent
@@ -32,12 +34,23 @@ Tag: {tag}
 """
 
 
-def make(binary: Path, platform: Platform, version: str, out: Path) -> Path:
+# Where each shell looks for the completions that packages install.
+COMPLETIONS = {"bash": "bash-completion/completions", "zsh": "zsh/site-functions", "fish": "fish/vendor_completions.d"}
+# The names that versions of Rust and of Python have for a version before a release.
+BEFORE_RELEASE = {"alpha": "a", "beta": "b", "rc": "rc"}
+
+
+def make(binary: Path, platform: Platform, version: str, pages: Pages, out: Path) -> Path:
+    version = _version(version)
     tag = f"py3-none-{platform.wheel_tag(binary)}"
     info = f"{NAME}-{version}.dist-info"
     readme = (REPOSITORY / "crates/cli/README.md").read_text()
+    data = f"{NAME}-{version}.data"
+    shared = {f"man/man1/{page.name}": page for page in pages.manual}
+    shared |= {f"{COMPLETIONS[shell]}/{script.name}": script for shell, script in pages.completions.items()}
     files = {
-        f"{NAME}-{version}.data/scripts/handback": binary.read_bytes(),
+        f"{data}/scripts/handback": binary.read_bytes(),
+        **{f"{data}/data/share/{name}": path.read_bytes() for name, path in shared.items()},
         f"{info}/METADATA": METADATA.format(version=version, readme=readme).encode(),
         f"{info}/WHEEL": WHEEL.format(tag=tag).encode(),
         f"{info}/licenses/LICENSE-MIT": (REPOSITORY / "LICENSE-MIT").read_bytes(),
@@ -54,6 +67,15 @@ def make(binary: Path, platform: Platform, version: str, out: Path) -> Path:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, content)
     return wheel
+
+
+def _version(version: str) -> str:
+    """The version as Python writes it: 0.2.0rc1 for 0.2.0-rc.1."""
+    found = re.fullmatch(r"(\d+\.\d+\.\d+)(?:-(alpha|beta|rc)\.(\d+))?", version)
+    if not found:
+        raise SystemExit(f"{version} is not a version that a wheel can have: it is 1.2.3, 1.2.3-alpha.1, 1.2.3-beta.1 or 1.2.3-rc.1")
+    release, stage, number = found.groups()
+    return f"{release}{BEFORE_RELEASE[stage]}{number}" if stage else release
 
 
 def _digest(content: bytes) -> str:

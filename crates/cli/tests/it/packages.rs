@@ -2,6 +2,7 @@
 
 mod image;
 mod launcher;
+mod made;
 mod page;
 mod service;
 
