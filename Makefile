@@ -2,8 +2,8 @@
 # others in the tests), Chromium (both in a page), Python 3.10 (clients of others, and what checks the API's
 # description, and what makes packages), tmux (a client in a terminal) and systemd-analyze (the unit). What is missing
 # is installed or named.
-.PHONY: all run test soak fuzz foreign sdk console console-check console-test picture dist dist-common packages lint lines bench schemas \
-  need need-node need-python need-chromium need-tmux need-packaging
+.PHONY: all run test soak fuzz foreign sdk console console-check console-test picture dist dist-common crates packages lint lines bench \
+  schemas need need-node need-python need-chromium need-tmux need-packaging
 
 CARGO ?= cargo
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -118,14 +118,16 @@ define make-common-packages
 	cd sdk/typescript && npm pack --silent --pack-destination $(1)
 endef
 
-## All that is released, for this machine, in target/packages. It takes long: it is built for speed and size, and each crate is
-## built from what is published of it.
+## All that is released, for this machine, in target/packages. It takes long: it is built for speed and size.
 dist: need need-python sdk/typescript/node_modules/.installed
-	$(CARGO) publish --dry-run --workspace --locked --allow-dirty
 	$(CARGO) build --profile dist --locked
 	@size=$$(wc -c < $(TARGET)/dist/handback); test $$size -le $(LARGEST_BINARY) || { \
 	  echo "target/dist/handback has $$size bytes, and may have $(LARGEST_BINARY): see what made it larger"; exit 1; }
 	$(call make-packages,$(TARGET)/dist/handback,$(TARGET)/packages)
+
+## Builds each crate from its package, as crates.io would hand it out.
+crates: need
+	$(CARGO) publish --dry-run --workspace --locked --allow-dirty
 
 ## The packages that are one for all platforms, when the others are in target/packages.
 dist-common: need-node sdk/typescript/node_modules/.installed

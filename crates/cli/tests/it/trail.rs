@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::processes::{Process, attach, start, wait_for};
+use crate::processes::{Process, attach, start};
 use crate::upkeep::Directory;
 use crate::{command, handback, run};
 
@@ -254,13 +254,9 @@ fn keys_tokens_inputs_and_outputs_are_not_logged() {
     let failed = answer(&["-H", &bearer, "-d", quoted], &path);
     assert!(failed.contains("422") && failed.contains("said-1701"), "{failed}");
     // A socket carries inputs and outputs as well.
-    let mut attach = command(&["attach", "--client", "desk", "--url", &server.url, "--token", KEY, "--websocket"]);
-    let mut attached =
-        attach.args(["--tool", "say", "--", "sed", "s/in-/out-/"]).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(attached.stderr.take().unwrap()).lines();
-    let _attached = Process(attached);
-    wait_for(&mut lines, "connected to ");
-    let call = r#"{"toolID":"client_desk_say","input":{"password":"in-socket-1"}}"#;
+    let tool = ["--token", KEY, "--websocket", "--tool", "say", "--", "sed", "s/in-/out-/"];
+    let (_attached, _lines) = attach(&server.url, &tool);
+    let call = r#"{"toolID":"client_laptop_say","input":{"password":"in-socket-1"}}"#;
     assert!(answer(&["-H", &bearer, "-d", call], "/client-tools/execute").contains("out-socket-1"));
     let refused =
         answer(&["-H", &bearer, "-d", r#"{"toolID":"client_laptop_read","input":"bad-666"}"#], "/client-tools/execute");

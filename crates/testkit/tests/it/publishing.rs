@@ -47,7 +47,7 @@ fn the_package_of_every_crate_of_the_binary_is_complete() {
     let target = format!("{}/publishing", env!("CARGO_TARGET_TMPDIR"));
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let own = ["--exclude", "handback-testkit", "--exclude", "handback-benches"];
-    // `make dist` builds each package.
+    // `make crates` builds each package.
     let how = ["package", "--workspace", "--no-verify", "--offline", "--allow-dirty", "--target-dir", &target];
     run(&cargo, &[&how[..], &own].concat());
     let mut looked_at = 0;

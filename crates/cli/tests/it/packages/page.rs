@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Machine, packages};
-use crate::markdown::Page;
+use super::{Machine, packages, succeed};
+use crate::markdown::{Page, root};
 use crate::page::check;
 
 /// How long it takes from the files to the first call of a tool, with what npm downloads.
@@ -36,6 +36,26 @@ fn a_file_and_two_commands_of_the_readme_make_the_first_call_of_a_tool() {
     let began = Instant::now();
     check(&commands, machine.command("bash").current_dir(&first));
     assert!(began.elapsed() < FIRST_CALL, "the first call took {:?}", began.elapsed());
+}
+
+#[test]
+#[ignore = "`make packages` runs it"]
+fn each_line_of_the_readme_that_installs_a_package_does_so() {
+    let page = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let lines: Vec<&str> =
+        page.lines().filter_map(|line| line.strip_suffix("` |")?.split_once(" | `").map(|(_, line)| line)).collect();
+    let programs = ["npm", "uv", "tar"];
+    assert_eq!(lines.iter().map(|line| line.split(' ').next().unwrap()).collect::<Vec<_>>(), programs);
+    for (line, program) in lines.iter().zip(programs) {
+        let machine = machine(&format!("line-{program}"));
+        let home = machine.folder.display();
+        // Where this machine's user would have their own packages.
+        let path = format!("{home}/bin:{home}/.local/bin:$PATH:$(echo {home}/handback-*)");
+        let script = format!("{line} >/dev/null && PATH=\"{path}\" && command -v handback && handback --version");
+        let printed = succeed(machine.command("bash").env("npm_config_prefix", &machine.folder).args(["-c", &script]));
+        let (place, version) = printed.split_once('\n').unwrap();
+        assert!(place.starts_with(&*home.to_string()) && version.starts_with("handback "), "{line}: {printed}");
+    }
 }
 
 #[test]
