@@ -117,41 +117,23 @@ const PRIVATE_NETWORK_ASKED: HeaderName = HeaderName::from_static("access-contro
 const PRIVATE_NETWORK_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
 /// Routes a request if it is admitted, and responds. Writes its line in the log.
-pub(crate) async fn handle(app: &App, router: axum::Router, errors: &ErrorShapes, request: Request) -> Response {
-    let mut trail = Trail::begin(&request, app.hub().clock());
-    let span = trail.span().clone();
-    let mut response = respond(app, router, errors, request, &mut trail).instrument(span).await;
-    trail.answered(&mut response);
-    response
-}
-
-/// Refuses a request on a connection for which there is no room.
-pub(crate) fn refuse<B>(app: &App, errors: &ErrorShapes, request: &Request<B>) -> Response {
-    let trail = Trail::begin(request, app.hub().clock());
-    let problem = Problem::new(ErrorCode::Unavailable, "too many connections; try again later").of(trail.id());
-    let mut response = problem.into_response_as(errors.at(request.uri().path()));
-    trail.answered(&mut response);
-    response
-}
-
-async fn respond(
+pub(crate) async fn handle(
     app: &App,
     mut router: axum::Router,
     errors: &ErrorShapes,
     mut request: Request,
-    trail: &mut Trail,
 ) -> Response {
+    let mut trail = Trail::begin(&request, app.hub().clock());
     let origin = app.origins().of(request.headers());
-    let uri = request.uri().clone();
     let mut response = match admit(app, &mut request, &origin) {
-        Err(problem) => problem.of(trail.id()).into_response_as(errors.at(uri.path())),
+        Err(problem) => problem.of(trail.id()).into_response_as(errors.at(trail.path())),
         Ok(Admitted::Preflight) => preflight(request.headers()),
         Ok(Admitted::Request) => {
             request.extensions().get().into_iter().for_each(|principal| trail.sent_by(principal));
-            let Ok(response) = router.call(request).await;
+            let Ok(response) = router.call(request).instrument(trail.span().clone()).await;
             match response.extensions().get::<Problem>().cloned() {
                 Some(problem) => {
-                    let mut reshaped = problem.of(trail.id()).into_response_as(errors.at(uri.path()));
+                    let mut reshaped = problem.of(trail.id()).into_response_as(errors.at(trail.path()));
                     // Only the router knows the methods of a path.
                     reshaped
                         .headers_mut()
@@ -171,6 +153,16 @@ async fn respond(
         headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
         headers.append(header::VARY, HeaderValue::from_static("origin"));
     }
+    trail.answered(&mut response);
+    response
+}
+
+/// Refuses a request on a connection for which there is no room.
+pub(crate) fn refuse<B>(app: &App, errors: &ErrorShapes, request: &Request<B>) -> Response {
+    let trail = Trail::begin(request, app.hub().clock());
+    let problem = Problem::new(ErrorCode::Unavailable, "too many connections; try again later").of(trail.id());
+    let mut response = problem.into_response_as(errors.at(trail.path()));
+    trail.answered(&mut response);
     response
 }
 

@@ -4,7 +4,7 @@
 //! request leads to have it. A line has the path, but never the query, which may have a token.
 
 use axum::extract::Request;
-use axum::http::{HeaderName, HeaderValue, Method};
+use axum::http::{HeaderName, HeaderValue, Method, Uri};
 use axum::response::Response;
 use handback_core::clock::{Clock, milliseconds};
 use handback_core::id::{ClientId, HttpRequestId};
@@ -26,7 +26,7 @@ pub(crate) struct Trail {
     id: HttpRequestId,
     span: Span,
     method: Method,
-    path: String,
+    uri: Uri,
     /// The client that sends it, if it has a token.
     client: Option<ClientId>,
     began: Instant,
@@ -38,13 +38,12 @@ impl Trail {
     pub(crate) fn begin<B>(request: &Request<B>, clock: &Clock) -> Self {
         let id = request.headers().get(REQUEST_ID).and_then(|id| HttpRequestId::parse(id.to_str().ok()?).ok());
         let id = id.unwrap_or_else(|| clock.http_request_id());
-        let path = request.uri().path();
         Self {
             // Not the target of the lines: a filter that drops those keeps the id in the others.
             span: tracing::info_span!(target: "handback::trail", "http", request = id.as_str()),
             id,
             method: request.method().clone(),
-            path: path[..path.floor_char_boundary(MOST_PATH)].to_owned(),
+            uri: request.uri().clone(),
             client: None,
             began: Instant::now(),
             is_over: false,
@@ -54,6 +53,11 @@ impl Trail {
     /// The span of everything that the request leads to.
     pub(crate) fn span(&self) -> &Span {
         &self.span
+    }
+
+    /// The request's path.
+    pub(crate) fn path(&self) -> &str {
+        self.uri.path()
     }
 
     /// The request's id.
@@ -79,12 +83,24 @@ impl Trail {
 
     /// Writes the line. Without a status, nobody was answered.
     fn log(&self, status: Option<u16>) {
-        let (method, path, ms) = (self.method.as_str(), self.path.as_str(), milliseconds(self.began.elapsed()));
-        let (client, said) =
-            (self.client.as_ref().map(ClientId::as_str), if status.is_some() { "answered" } else { "gone" });
-        self.span.in_scope(|| match PROBES.contains(&path) {
-            false => tracing::info!(target: "handback::request", method, path, client, status, ms, "{said}"),
-            true => tracing::info!(target: "handback::probe", method, path, client, status, ms, "{said}"),
+        // What a line has is looked up only if it is written.
+        macro_rules! line {
+            ($target:literal) => {
+                tracing::info!(
+                    target: $target,
+                    method = self.method.as_str(),
+                    path = &self.path()[..self.path().floor_char_boundary(MOST_PATH)],
+                    client = self.client.as_ref().map(ClientId::as_str),
+                    status,
+                    ms = milliseconds(self.began.elapsed()),
+                    "{}",
+                    if status.is_some() { "answered" } else { "gone" }
+                )
+            };
+        }
+        self.span.in_scope(|| match PROBES.contains(&self.path()) {
+            false => line!("handback::request"),
+            true => line!("handback::probe"),
         });
     }
 }

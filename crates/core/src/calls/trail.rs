@@ -86,11 +86,14 @@ pub(super) fn late(head: &CallHead, outcome: &Outcome) {
 
 /// The call is over.
 pub(super) fn ended(call: &FinishedCall) {
-    let phases = &call.phases;
-    let ms = milliseconds(phases.approval + phases.queue + phases.execute);
-    let may_have_run = call.may_have_run_without_result();
-    let (outcome, attempt) = (call.outcome.kind().as_str(), call.attempt);
-    line!(&call.head, "ended", outcome = outcome, ms = ms, attempt = attempt, may_have_run = may_have_run)
+    line!(
+        &call.head,
+        "ended",
+        outcome = call.outcome.kind().as_str(),
+        ms = milliseconds(call.phases.approval + call.phases.queue + call.phases.execute),
+        attempt = call.attempt,
+        may_have_run = call.may_have_run_without_result()
+    )
 }
 
 impl Refusal {
