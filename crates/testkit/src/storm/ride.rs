@@ -66,10 +66,11 @@ impl Ride {
     }
 }
 
-/// A stream alone passes less than a socket that carries everything, and stands more.
+/// A stream alone passes less than a socket that carries everything, and stands more. It has more connections, too: of the
+/// hundred of a storm of sockets, some in each direction are to be throttled.
 pub fn plan(transport: Transport, seed: u64) -> Plan {
     match transport {
         Transport::Sse => Plan { later: Range(600, 100_000), soon_chance: 0.3, ..Plan::seeded(seed) },
-        _ => Plan::seeded(seed),
+        _ => Plan { throttle_chance: 0.2, ..Plan::seeded(seed) },
     }
 }
