@@ -125,7 +125,7 @@ dist: need need-python sdk/typescript/node_modules/.installed
 	  echo "target/dist/handback has $$size bytes, and may have $(LARGEST_BINARY): see what made it larger"; exit 1; }
 	$(call make-packages,$(TARGET)/dist/handback,$(TARGET)/packages)
 
-## Builds each crate from its package, as crates.io would hand it out.
+## Builds each crate from its package, as it would be published.
 crates: need
 	$(CARGO) publish --dry-run --workspace --locked --allow-dirty
 
