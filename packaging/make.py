@@ -44,8 +44,9 @@ def main() -> None:
     version = version_of(binary)
     with tempfile.TemporaryDirectory() as folder:
         written = pages.write(binary, Path(folder))
-        for make in (tarball.make, npm.platform_package, wheel.make):
-            print(make(binary, platform, version, written, arguments.out))
+        print(tarball.make(binary, platform, version, written, arguments.out))
+        print(wheel.make(binary, platform, version, written, arguments.out))
+    print(npm.platform_package(binary, platform, version, arguments.out))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from pages import Pages
 from platforms import Platform
 
 REPOSITORY = Path(__file__).parent.parent
@@ -15,7 +14,7 @@ LAUNCHER = Path(__file__).parent / "npm"
 LICENCES = ("LICENSE-MIT", "LICENSE-APACHE")
 
 
-def platform_package(binary: Path, platform: Platform, version: str, _: Pages, out: Path) -> Path:
+def platform_package(binary: Path, platform: Platform, version: str, out: Path) -> Path:
     description = {
         "name": platform.npm_package,
         "version": version,

@@ -139,7 +139,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        let _lines = self.span.enter();
+        let _entered = self.span.enter();
         trail::disconnected(&self.client, self.name.as_ref(), self.opened.elapsed());
         let endings = self.hub.of_client(&self.client, |table| table.detach(&self.client, self.link, Instant::now()));
         endings.into_iter().for_each(|ending| self.hub.journal_in_background(ending));

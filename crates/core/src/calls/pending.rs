@@ -99,7 +99,7 @@ pub(crate) struct PendingCall {
     pub(crate) claimant: Option<Box<str>>,
     /// When the call expires. The table's `deadlines` has the same time.
     pub(crate) due: Option<Instant>,
-    /// What its lines in the log belong to when nobody's request leads to them: the request that opened it.
+    /// The request that opened the call. The line of its end names it, unless another request ends the call.
     pub(crate) span: Span,
     phases: Phases,
     since: Instant,

@@ -134,7 +134,7 @@ pub(crate) struct Attach {
 pub(crate) struct Ending {
     pub(crate) call: Arc<FinishedCall>,
     pub(crate) waiters: Waiters,
-    /// What its lines in the log belong to: the request that ended it, or else the one that opened it.
+    /// The request that ended the call, or else the one that opened it: the lines in the log name it.
     pub(crate) span: Span,
 }
 
@@ -465,8 +465,8 @@ impl Table {
             Arc::new(FinishedCall { head, attempt, may_have_run, ask, phases, outcome, claimant, late: None });
         self.remember(&finished, call.number, answer.map_or(End::Otherwise, End::Answered), now);
         self.forget_if_idle(finished.head.client());
-        let now = Span::current();
-        let span = if now.is_none() { call.span } else { now };
+        let current = Span::current();
+        let span = if current.is_none() { call.span } else { current };
         Some(Ending { call: finished, waiters: call.waiters, span })
     }
 
