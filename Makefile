@@ -1,9 +1,9 @@
 # What you need: cargo, a C compiler, curl (the tests run the README), Node 20.19 (the TypeScript SDK, and clients of
 # others in the tests), Chromium (both in a page), Python 3.10 (clients of others, and what checks the API's
-# description, and what makes packages), tmux (a client in a terminal) and systemd-analyze (the unit). What is missing
-# is installed or named.
+# description, and what makes packages), PostgreSQL 15 (tests in Rust), tmux (a client in a terminal) and systemd-analyze (the
+# unit). What is missing is installed or named.
 .PHONY: all run test soak fuzz foreign sdk console console-check console-test picture dist dist-common crates packages lint lines bench \
-  schemas need need-node need-python need-chromium need-tmux need-packaging
+  schemas need need-node need-python need-chromium need-tmux need-postgres need-packaging
 
 CARGO ?= cargo
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
@@ -13,8 +13,8 @@ BINARY := $(TARGET)/debug/handback
 LARGEST_BINARY := 30000000
 # The version that the fuzz targets are built with.
 CARGO_FUZZ := 0.13.2
-# nextest where it is there, cargo's own runner elsewhere.
-RUN_TESTS := $(if $(shell command -v cargo-nextest),nextest run --no-fail-fast,test)
+# nextest where it is there, cargo's own runner elsewhere. nextest starts PostgreSQL itself.
+RUN_TESTS := $(if $(shell command -v cargo-nextest),$(CARGO) nextest run --no-fail-fast,crates/testkit/postgres.sh run $(CARGO) test)
 
 all: run
 
@@ -23,8 +23,8 @@ run: need
 	$(CARGO) run --release
 
 ## All tests, and everything that `make lint` checks.
-test: lint
-	$(CARGO) $(RUN_TESTS) --workspace
+test: lint need-postgres
+	$(RUN_TESTS) --workspace
 	$(CARGO) test --workspace --doc
 	$(MAKE) foreign
 	$(MAKE) sdk
@@ -197,6 +197,9 @@ need-chromium:
 
 need-tmux:
 	@command -v tmux >/dev/null || { echo "tmux is missing, trying to install it"; apt-get update -qq && apt-get install -y -qq tmux; }
+
+need-postgres:
+	@crates/testkit/postgres.sh need
 
 # What tests the packages reads a manual page and a unit of systemd.
 need-packaging:
