@@ -18,6 +18,7 @@
 //! | [`mod@store_contract`] | what every store must do, as tests |
 //! | [`upstream`] | a provider whose answers the test writes |
 //! | [`mortal`] | a store that outlives its process, and a process that dies between two writes |
+//! | [`postgres`] | PostgreSQL databases that go with their tests |
 //! | [`scratch`] | a directory that goes with its test |
 //! | [`keys`] | application keys and client tokens, good ones and forged ones |
 
@@ -32,6 +33,7 @@ pub mod fuzzing;
 pub mod keys;
 pub mod model;
 pub mod mortal;
+pub mod postgres;
 pub mod raw;
 pub mod scratch;
 pub mod server;
@@ -48,6 +50,7 @@ pub use chat::ChatStream;
 pub use client::ScriptedClient;
 pub use faults::Faults;
 pub use model::FakeModel;
+pub use postgres::{OwnPostgres, TestDatabase};
 pub use raw::RawSocket;
 pub use scratch::Scratch;
 pub use server::{Answer, TestServer};

@@ -16,6 +16,7 @@ mod frontend;
 mod house;
 mod listings;
 mod log;
+mod postgres;
 mod publishing;
 mod quotas;
 mod restarts;
