@@ -27,7 +27,13 @@ pub(crate) struct BackupArgs {
 }
 
 pub(crate) fn run(args: BackupArgs) -> anyhow::Result<()> {
-    let database = SettingsArgs::database(args.data, args.config)?;
+    let to = args.to.display();
+    let database = SettingsArgs::database(args.data, args.config, |name| {
+        format!(
+            "everything is in {name}, which PostgreSQL copies with its own tool: pg_dump --format=custom --file={to} URL; \
+             pg_restore goes back to the copy"
+        )
+    })?;
     back_up(&database, &args.to)?;
     remark(&format!("{} is a copy of {}", args.to.display(), database.display()));
     Ok(())

@@ -24,7 +24,12 @@ pub(crate) struct CheckArgs {
 }
 
 pub(crate) fn run(args: CheckArgs) -> anyhow::Result<()> {
-    let database = SettingsArgs::database(args.data, args.config)?;
+    let database = SettingsArgs::database(args.data, args.config, |name| {
+        format!(
+            "everything is in {name}, which PostgreSQL checks with its own tools: pg_amcheck --schema=handback URL looks at \
+             tables and indexes, and pg_dump --file=/dev/null URL reads every row"
+        )
+    })?;
     let Checked { sessions, messages, runs, calls, clients, wrong, .. } = check(&database)?;
     for line in &wrong {
         print(&format!("{}\n", plain(line)))?;

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use handback_server::config::{ConfigError, Flag, Inputs, Loaded, load};
-use handback_server::store::database_in;
+use handback_server::config::{ConfigError, Flag, Inputs, Loaded, Storage, load};
+use handback_server::store::{database_in, postgres};
 
 use crate::exit::UsageError;
 use crate::output::{Table, print_json, remark};
@@ -22,8 +22,12 @@ pub(crate) struct SettingsArgs {
     /// The directory of the database [default: handback in the user's data directory, ~/.local/share on Linux].
     #[arg(long, value_name = "DIR")]
     data: Option<String>,
+    /// Keep everything in a PostgreSQL database: postgres://user:password@host:5432/name. Other programs can see the
+    /// arguments of this one; HANDBACK_DATABASE and the configuration file hide a password from them.
+    #[arg(long, value_name = "URL", conflicts_with = "data")]
+    database: Option<String>,
     /// Keep everything in memory, so that nothing outlives the server.
-    #[arg(long, conflicts_with = "data")]
+    #[arg(long, conflicts_with_all = ["data", "database"])]
     ephemeral: bool,
     /// What to log, as a filter such as `debug` or `handback_server=debug,warn` [default: info].
     #[arg(long, value_name = "FILTER")]
@@ -39,13 +43,20 @@ impl SettingsArgs {
         Self { config, ..Self::default() }
     }
 
-    /// The database of a directory, or of the settings if none is named.
-    pub(crate) fn database(data: Option<String>, config: Option<PathBuf>) -> anyhow::Result<PathBuf> {
+    /// The database of a directory, or of the settings if none is named. If they name a PostgreSQL database, the error says
+    /// which of its own tools to use instead.
+    pub(crate) fn database(
+        data: Option<String>,
+        config: Option<PathBuf>,
+        instead: impl FnOnce(&str) -> String,
+    ) -> anyhow::Result<PathBuf> {
         let loaded = Self { data, ..Self::from_file(config) }.load()?;
-        match loaded.config.data {
-            Some(data) if !loaded.config.ephemeral => Ok(database_in(&data)),
-            _ => Err(UsageError("there is no directory with a database; name it with --data".to_owned()).into()),
-        }
+        let refused = match loaded.config.storage() {
+            Storage::Directory(data) => return Ok(database_in(data)),
+            Storage::Postgres(url) => instead(&postgres::name_of(url.expose())?),
+            Storage::Memory => "there is no directory with a database; name it with --data".to_owned(),
+        };
+        Err(UsageError(refused).into())
     }
 
     /// The effective settings. Warnings about them are printed.
@@ -60,14 +71,21 @@ impl SettingsArgs {
     /// The effective settings.
     pub(crate) fn read(self) -> Result<Loaded, ConfigError> {
         let flag = |key, name, value: Option<String>| value.map(|value| Flag { key, value, name });
-        // A directory on the command line overrides an `ephemeral` of the file.
-        let ephemeral = match &self.data {
-            Some(_) => flag("ephemeral", "--data", Some("false".to_owned())),
-            None => flag("ephemeral", "--ephemeral", self.ephemeral.then(|| "true".to_owned())),
+        // A directory or a database on the command line overrides what the file says of the others.
+        let set = |is_set: bool, value: &str| is_set.then(|| value.to_owned());
+        let ephemeral = match (&self.data, &self.database) {
+            (Some(_), _) => flag("ephemeral", "--data", set(true, "false")),
+            (None, Some(_)) => flag("ephemeral", "--database", set(true, "false")),
+            (None, None) => flag("ephemeral", "--ephemeral", set(self.ephemeral, "true")),
+        };
+        let database = match &self.data {
+            Some(_) => flag("database", "--data", set(true, "")),
+            None => flag("database", "--database", self.database),
         };
         let flags = [
             flag("listen", "--listen", self.listen),
             flag("data", "--data", self.data),
+            database,
             ephemeral,
             flag("log", "--log", self.log),
             flag("logFormat", "--log-format", self.log_format),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use clap::Args;
 use handback_server::Server;
 use handback_server::app::{Extensions, SetupError};
-use handback_server::config::{Config, Loaded};
+use handback_server::config::{Config, Loaded, Storage};
 use handback_server::serve::StartError;
-use handback_server::store::OpenError;
+use handback_server::store::{DatabaseError, OpenError};
 use prometheus_client::collector::Collector;
 
 use crate::config::SettingsArgs;
@@ -55,12 +55,12 @@ pub(crate) async fn run(args: ServeArgs) -> anyhow::Result<()> {
 async fn bind(loaded: Loaded, metrics: Arc<dyn Collector>) -> Result<Server, StartError> {
     const NOTHING_KEPT: &str = "nothing outlives this server; name a directory with --data, or say --ephemeral";
     let Loaded { config, sources, .. } = loaded;
-    if config.data.is_none() && !config.ephemeral {
+    if matches!(config.storage(), Storage::Memory) && !config.ephemeral {
         tracing::warn!("there is no home directory to keep data in: {NOTHING_KEPT}");
     }
     let extensions = || Extensions { metrics: vec![metrics.clone()], ..Extensions::default() };
     match Server::bind_with(config.clone(), extensions()).await {
-        Err(StartError::Setup(SetupError::Database(error)))
+        Err(StartError::Setup(SetupError::Database(DatabaseError::File(error))))
             if !sources.contains_key("data")
                 && matches!(error, OpenError::InUse { .. } | OpenError::Unreachable { .. }) =>
         {

@@ -126,11 +126,13 @@ impl<S: CallStore + SessionStore + RunStore> Store for S {}
 
 /// The journal of calls, and the tools of clients.
 ///
-/// The call table, not the store, decides how a call ends. Each call has one `begin`, another one for each change while it
-/// is open, and at most one `finish`. A `begin` after a `finish` changes nothing.
+/// The call table, not the store, decides how a call ends. Each call has one `begin`, a `change` each time that it changes
+/// while it is open, and at most one `finish`. A `begin` or a `change` after a `finish` changes nothing.
 pub trait CallStore: Send + Sync + 'static {
-    /// Records that a call is made, or has changed.
+    /// Records that a call is made.
     fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun>;
+    /// Records that an open call has changed.
+    fn change(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<()>;
     /// The calls that are not over, in the order in which they were made.
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>>;
     /// Stores a client and changes of its tools, all or none. A tool without a value is removed, and a client without

@@ -10,7 +10,7 @@ use handback_core::Hub;
 use handback_core::clock::Clock;
 use handback_core::limits::Limits;
 use handback_core::sessions::{Agents, Model, Models, Runs, Sessions, Setup};
-use handback_core::store::{MemoryStore, SessionStore, Store, StoreError, ToolSpec};
+use handback_core::store::{StoreError, ToolSpec};
 use handback_core::tools::{Hook, ListTools, ServerTool};
 use handback_wire::error::ErrorCode;
 use prometheus_client::collector::Collector;
@@ -26,14 +26,14 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::api::{self, Protocol};
 use crate::auth::{Auth, BadPublicKey};
-use crate::config::{self, Config, DEMO_PROVIDER, Durability, ProviderKind};
+use crate::config::{self, Config, DEMO_PROVIDER, ProviderKind};
 use crate::console;
 use crate::frontend_tools::{self, InvalidTool};
 use crate::gate::Origins;
 use crate::problem::{ErrorShapes, Problem};
 use crate::provider::scripted::Scripted;
 use crate::provider::{self, Anthropic, InvalidSettings, OpenAi};
-use crate::store::{self as sqlite, OpenError, Sqlite};
+use crate::store::{Database, DatabaseError};
 
 /// The shared state that every request handler can reach. Cloning it is cheap.
 #[derive(Clone)]
@@ -43,8 +43,7 @@ struct Inner {
     hub: Hub,
     sessions: Sessions,
     runs: Runs,
-    /// `None` if the store is in memory.
-    database: Option<Arc<Sqlite>>,
+    database: Database,
     config: Config,
     auth: Auth,
     origins: Origins,
@@ -146,7 +145,7 @@ pub enum SetupError {
     PublicKey(#[from] BadPublicKey),
     /// The database.
     #[error(transparent)]
-    Database(#[from] OpenError),
+    Database(#[from] DatabaseError),
     /// A provider.
     #[error(transparent)]
     Provider(#[from] InvalidSettings),
@@ -168,14 +167,8 @@ impl App {
     ) -> Result<Self, SetupError> {
         let metrics = std::mem::take(&mut extensions.metrics);
         let tasks = TaskTracker::new();
-        let database = match config.database_directory() {
-            Some(directory) => Some(Arc::new(Sqlite::open(&sqlite::database_in(directory), sqlite_bounds(&config))?)),
-            None => None,
-        };
-        let store: Arc<dyn Store> = match &database {
-            Some(database) => database.clone(),
-            None => Arc::new(MemoryStore::new(&config.limits)),
-        };
+        let database = Database::open(&config).await?;
+        let store = database.store();
         let limits = Limits { clocks: config.client_tools.clone(), ..config.limits.clone() };
         let hub = Hub::new(limits, clock, store.clone(), tasks.clone());
         let sessions = Sessions::new(hub.clone(), store.clone(), sessions_setup(&hub, &config, extensions)?);
@@ -282,26 +275,17 @@ impl App {
 
     /// Closes the database after flushing everything that it accepted. Call this when all tasks are done.
     pub async fn close_database(&self) -> Result<(), StoreError> {
-        match &self.0.database {
-            Some(database) => database.close().await,
-            None => Ok(()),
-        }
+        self.0.database.close().await
     }
 
     /// Whether the store can write at the moment.
     pub async fn can_write(&self) -> bool {
-        match &self.0.database {
-            Some(database) => database.is_writable().await,
-            None => true,
-        }
+        self.0.database.is_writable().await
     }
 
     /// How many bytes of sessions the database holds; `None` if the store is in memory.
     pub(crate) async fn stored_bytes(&self) -> Result<Option<u64>, StoreError> {
-        match &self.0.database {
-            Some(database) => Ok(Some(database.usage(None).await?.bytes)),
-            None => Ok(None),
-        }
+        self.0.database.stored_bytes().await
     }
 
     /// When the server was started.
@@ -391,25 +375,4 @@ fn model(name: &str, provider: &config::Provider) -> Result<Arc<dyn Model>, Inva
         ProviderKind::OpenAi => Arc::new(OpenAi::new(settings)?),
         ProviderKind::Anthropic => Arc::new(Anthropic::new(settings)?),
     })
-}
-
-/// Derives the bounds of the database from the settings.
-fn sqlite_bounds(config: &Config) -> sqlite::Bounds {
-    let limits = &config.limits;
-    let bounds = sqlite::Bounds::default();
-    // The file may grow far beyond the quota, so that turns under way still have room when the quota is used up.
-    let file_bytes = quota(limits.session_bytes).saturating_mul(2).max(bounds.file_bytes);
-    sqlite::Bounds {
-        calls: limits.calls_on_disk,
-        call_bytes: limits.call_bytes_on_disk,
-        call_age: limits.calls_kept_for,
-        waits_for_disk: config.durability == Durability::Power,
-        file_bytes,
-        ..bounds
-    }
-}
-
-/// A quota of 0 means no limit.
-fn quota(most: u64) -> u64 {
-    if most == 0 { u64::MAX } else { most }
 }

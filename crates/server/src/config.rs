@@ -49,9 +49,13 @@ pub struct Config {
     /// user's data directory. `None` keeps nothing.
     #[serde(deserialize_with = "value::directory", serialize_with = "value::optional_path")]
     pub data: Option<PathBuf>,
-    /// Whether everything is kept in memory, whatever `data` says.
+    /// The URL of a PostgreSQL database, `postgres://user:password@host:5432/name`: everything is kept there, and nothing in
+    /// `data`.
+    #[serde(deserialize_with = "value::database")]
+    pub database: Option<Secret<String>>,
+    /// Whether everything is kept in memory, whatever `data` and `database` say.
     pub ephemeral: bool,
-    /// What an acknowledged write survives.
+    /// What an acknowledged write survives. It is for `data`: a PostgreSQL database has settings of its own.
     pub durability: Durability,
     /// The model if no message, session or agent names one, as `providerID/modelID`.
     #[serde(deserialize_with = "value::model", serialize_with = "value::as_text")]
@@ -86,6 +90,7 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 4096)),
             data: None,
+            database: None,
             ephemeral: false,
             durability: Durability::default(),
             model: ModelRef { provider: DEMO_PROVIDER.into(), model: "scripted".into() },
@@ -104,10 +109,26 @@ impl Default for Config {
     }
 }
 
+/// Where everything is kept.
+#[derive(Debug, Clone, Copy)]
+pub enum Storage<'a> {
+    /// In memory: nothing outlives the server.
+    Memory,
+    /// In a database in this directory.
+    Directory(&'a Path),
+    /// In the PostgreSQL database with this URL.
+    Postgres(&'a Secret<String>),
+}
+
 impl Config {
-    /// The directory of the database; `None` keeps everything in memory.
-    pub fn database_directory(&self) -> Option<&Path> {
-        self.data.as_deref().filter(|_| !self.ephemeral)
+    /// Where everything is kept.
+    pub fn storage(&self) -> Storage<'_> {
+        match (&self.database, &self.data) {
+            _ if self.ephemeral => Storage::Memory,
+            (Some(url), _) => Storage::Postgres(url),
+            (None, Some(directory)) => Storage::Directory(directory),
+            (None, None) => Storage::Memory,
+        }
     }
 }
 

@@ -48,6 +48,12 @@ impl Kept {
         begun
     }
 
+    fn change(&self, call: &JournaledCall) {
+        if let Some(known) = self.open().iter_mut().find(|known| known.head.request == call.head.request) {
+            *known = call.clone();
+        }
+    }
+
     fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
         self.open().retain(|open| open.head.request != call.head.request);
         self.memory.finish(call, if_full)
@@ -239,6 +245,14 @@ impl CallStore for Mortal {
     fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
         let call = call.clone();
         self.write(if_full, move |kept| kept.begin(&call, if_full))
+    }
+
+    fn change(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<()> {
+        let call = call.clone();
+        self.write(if_full, move |kept| {
+            kept.change(&call);
+            done(())
+        })
     }
 
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {

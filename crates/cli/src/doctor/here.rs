@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use handback_server::config::{Config, Loaded};
-use handback_server::store::{Glance, OpenError, database_in, glance};
+use handback_server::config::{Config, Loaded, Storage};
+use handback_server::store::{Glance, OpenError, Postgres, database_in, glance, postgres};
 use reqwest::Url;
 use tokio::time::Instant;
 
@@ -64,8 +64,10 @@ pub(super) fn settings(settings: SettingsArgs) -> (Option<Config>, Vec<Check>) {
 /// Looks at the directory of the data and at the database in it, until `until`.
 pub(super) fn data(config: &Config, until: Instant) -> Vec<Check> {
     const CHECK: &str = "data";
-    let Some(directory) = config.database_directory() else {
-        return vec![Check::ok(CHECK, "nothing is kept: everything is in memory")];
+    let directory = match config.storage() {
+        Storage::Directory(directory) => directory,
+        Storage::Postgres(url) => return vec![postgres(url.expose(), until)],
+        Storage::Memory => return vec![Check::ok(CHECK, "nothing is kept: everything is in memory")],
     };
     let name = directory.display();
     let is_directory = match fs::metadata(directory) {
@@ -147,6 +149,24 @@ fn database(file: &Path, until: Instant) -> Option<Check> {
         }
         Err(error) => Check::problem(CHECK, error.to_string(), remedy),
     })
+}
+
+/// Whether a PostgreSQL database can be reached and used.
+fn postgres(url: &str, until: Instant) -> Check {
+    const CHECK: &str = "database";
+    let looking = async { tokio::time::timeout_at(until, Postgres::glance(url)).await };
+    let remedy = "correct `database` or --database, or let this machine reach it; `psql URL` tells more";
+    match tokio::runtime::Handle::current().block_on(looking) {
+        Ok(Ok(postgres::Glance { database, server, is_prepared, .. })) => {
+            let tables = if is_prepared { "has the tables" } else { "is empty; the server makes its tables" };
+            Check::ok(CHECK, format!("{database} is there (PostgreSQL {server}) and {tables}"))
+        }
+        Ok(Err(error @ postgres::OpenError::Newer { .. })) => {
+            Check::problem(CHECK, error.to_string(), "use the version of handback that wrote it, or a newer one")
+        }
+        Ok(Err(error)) => Check::problem(CHECK, error.to_string(), remedy),
+        Err(_elapsed) => Check::problem(CHECK, "the database does not answer in time", remedy),
+    }
 }
 
 /// How many files a server that is started here may open.

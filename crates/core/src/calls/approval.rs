@@ -155,7 +155,7 @@ impl Hub {
             }
             None => call.offered = self.of_client(head.client(), |table| u32::from(table.has_taker(&head))),
         }
-        let journaled = self.0.store.begin(&call, IfFull::Fails).await;
+        let journaled = self.0.store.change(&call, IfFull::Fails).await;
         let denied = match (&journaled, denied) {
             (Ok(_), None) => {
                 trail::allowed(&head, &open.ask);

@@ -16,7 +16,7 @@ use crate::calls::hub::Hub;
 use crate::calls::table::Table;
 use crate::calls::trail;
 use crate::id::RequestId;
-use crate::store::{Ack, Begun, CallHead, Executor, FinishedCall, IfFull, Outcome, StoreFuture, ToolSpec};
+use crate::store::{Ack, CallHead, Executor, FinishedCall, IfFull, Outcome, StoreFuture, ToolSpec};
 
 /// How long a frontend has if neither the tool nor the call says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ struct ChangedClaim {
     head: Arc<CallHead>,
     /// The claim before.
     before: Option<Box<str>>,
-    writing: StoreFuture<Begun>,
+    writing: StoreFuture<()>,
 }
 
 impl Hub {
@@ -138,7 +138,7 @@ impl Hub {
             }
             let changed = (claim == Claim::Take).then(|| claimant.into());
             let before = std::mem::replace(&mut call.claimant, changed);
-            let writing = self.0.store.begin(&call.journaled(call.noted), IfFull::Fails);
+            let writing = self.0.store.change(&call.journaled(call.noted), IfFull::Fails);
             Ok(ChangedClaim { head: call.head.clone(), before, writing })
         })
     }

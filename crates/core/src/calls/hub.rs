@@ -184,7 +184,7 @@ impl Hub {
             self.0.tasks.spawn_on(storing, &self.0.runtime);
         }
         for note in notes {
-            let (hub, writing) = (self.clone(), self.0.store.begin(&note, IfFull::Waits));
+            let (hub, writing) = (self.clone(), self.0.store.change(&note, IfFull::Waits));
             let noting = async move {
                 let offered = match writing.await {
                     Ok(_) => note.offered,

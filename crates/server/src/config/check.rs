@@ -21,10 +21,15 @@ pub(super) fn check(config: &Config, layers: &Layers) -> Result<Vec<String>, Con
             warnings.push("auth.keys is empty, so nobody is asked for a token".to_owned());
         }
     }
-    let ephemeral = layers.source("ephemeral");
+    let (ephemeral, data) = (layers.source("ephemeral"), layers.source("data"));
     // An operator who sets the flag needs no warning.
-    if config.ephemeral && config.data.is_some() && !matches!(ephemeral, Source::Flag(_)) {
-        warnings.push(format!("nothing is kept in data, for ephemeral is set ({ephemeral})"));
+    if config.ephemeral && !matches!(ephemeral, Source::Flag(_)) {
+        let unused = [("data", config.data.is_some()), ("database", config.database.is_some())];
+        let unused = unused.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key);
+        warnings.extend(unused.map(|key| format!("nothing is kept in {key}, for ephemeral is set ({ephemeral})")));
+    } else if config.database.is_some() && data != Source::Default {
+        let database = layers.source("database");
+        warnings.push(format!("nothing is kept in data ({data}), for database is set ({database})"));
     }
     for (name, provider) in &config.providers {
         if provider.lacks_key() {

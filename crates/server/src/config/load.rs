@@ -151,7 +151,8 @@ fn filled_in(mut config: Config, inputs: &Inputs, layers: &Layers) -> Config {
         Source::File(file) => file.parent().unwrap_or(file),
         Source::Default | Source::Environment(_) | Source::Flag(_) => &inputs.working_directory,
     };
-    let users = || inputs.data_directory.as_ref().filter(|_| !config.ephemeral).map(|data| data.join("handback"));
+    let is_elsewhere = config.ephemeral || config.database.is_some();
+    let users = || inputs.data_directory.as_ref().filter(|_| !is_elsewhere).map(|data| data.join("handback"));
     config.data = config.data.as_ref().map(|data| base.join(data)).or_else(users);
     config
 }

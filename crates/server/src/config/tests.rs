@@ -72,6 +72,12 @@ impl Place {
         load(&self.inputs).unwrap_err().to_string().replace(&format!("{}/", self.root.display()), "")
     }
 
+    /// The warnings, without that directory.
+    fn warnings(&self) -> Vec<String> {
+        let root = format!("{}/", self.root.display());
+        self.load().warnings.iter().map(|warning| warning.replace(&root, "")).collect()
+    }
+
     /// Key, value and source of everything that is not a default.
     fn given(&self) -> Vec<[String; 3]> {
         let root = format!("{}/", self.root.display());

@@ -110,6 +110,15 @@ pub(super) fn public_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<O
     })
 }
 
+/// The URL of a PostgreSQL database, which may have a password in it. An empty one is none.
+pub(super) fn database<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret<String>>, D::Error> {
+    let url = hidden(deserializer, "a URL such as postgres://user:password@host:5432/name", |url| {
+        let is_url = url.is_empty() || url.starts_with("postgres://") || url.starts_with("postgresql://");
+        is_url.then(|| url.to_owned())
+    })?;
+    Ok(url.filter(|url| !url.is_empty()).map(Secret))
+}
+
 /// A provider's key, which goes into a header.
 pub(super) fn api_key<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Secret<String>>, D::Error> {
     hidden(deserializer, "1 to 4096 letters, digits and signs without spaces", |key| {

@@ -13,13 +13,11 @@
 //! | `upkeep` | backups and checks of the whole file |
 //! | `usage` | how many bytes sessions and clients take |
 //! | `sessions`, `messages`, `runs`, `calls`, `clients` | the rows of the file |
-//! | `forms` | the JSON of core types that have no serde form |
 
 mod calls;
 mod checkpoint;
 mod clients;
 mod database;
-mod forms;
 mod guard;
 mod messages;
 mod open;
@@ -298,6 +296,11 @@ impl CallStore for Sqlite {
     fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
         let (session, bytes, call) = (&call.head.session, weight::of_head(&call.head), call.clone());
         self.write(Some(session), bytes, if_full.into(), move |database| calls::begin(database, &call))
+    }
+
+    fn change(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<()> {
+        let (session, bytes, call) = (&call.head.session, weight::of_head(&call.head), call.clone());
+        self.write(Some(session), bytes, if_full.into(), move |database| calls::begin(database, &call).map(drop))
     }
 
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {

@@ -192,7 +192,9 @@ pub async fn events_are_kept_as_they_were(store: Arc<dyn Store>) {
     with_session(&store, "ses_1").await;
     keep(&store, run("ses_1", "run_1")).await;
     let objects = objects();
-    let all: Vec<&str> = TEXTS.into_iter().chain(objects.iter().map(|object| object.get())).collect();
+    let texts = TEXTS.map(|text| serde_json::to_string(text).unwrap());
+    let texts = texts.iter().map(String::as_str);
+    let all: Vec<&str> = texts.chain(objects.iter().map(|object| object.get())).collect();
     tell(&store, "ses_1", "run_1", 0, &all[..4]).await;
     tell(&store, "ses_1", "run_1", 4, &[]).await;
     for (number, event) in all.iter().enumerate().skip(4) {

@@ -146,3 +146,24 @@ mod in_sqlite {
 
     store_contract!(open);
 }
+
+mod in_postgres {
+    use handback_server::store::Postgres;
+    use handback_server::store::postgres::Bounds;
+    use handback_testkit::postgres::TestDatabase;
+    use handback_testkit::store_contract;
+    use tokio::runtime::Handle;
+    use tokio::task::block_in_place;
+
+    use super::{Arc, Store};
+
+    fn open() -> (Arc<dyn Store>, TestDatabase) {
+        let database = TestDatabase::create();
+        let url = database.url();
+        let opening = Postgres::open(&url, Bounds::default());
+        let store = block_in_place(|| Handle::current().block_on(opening)).unwrap();
+        (Arc::new(store), database)
+    }
+
+    store_contract!(open);
+}

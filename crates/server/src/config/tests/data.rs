@@ -7,12 +7,13 @@ fn kept(place: &Place) -> [String; 3] {
     let loaded = place.load();
     let row = loaded.rows().into_iter().find(|row| row.key == "data").unwrap();
     let [value, source] = [row.value, row.source].map(|text| text.replace(&format!("{}/", place.root.display()), ""));
-    let used = match loaded.config.database_directory() {
-        Some(directory) => {
+    let used = match loaded.config.storage() {
+        Storage::Directory(directory) => {
             assert_eq!(Some(directory), loaded.config.data.as_deref());
             "kept"
         }
-        None => "not kept",
+        Storage::Postgres(_) => "kept elsewhere",
+        Storage::Memory => "not kept",
     };
     [value, used.to_owned(), source]
 }
@@ -65,5 +66,40 @@ fn data_that_is_refused() {
     }
     let place = Place::new().variable("HANDBACK_EPHEMERAL", "perhaps");
     let expected = "environment HANDBACK_EPHEMERAL: ephemeral: invalid type: string \"perhaps\", expected a boolean";
+    assert_eq!(place.error(), expected);
+}
+
+#[test]
+fn a_database_takes_the_place_of_a_directory() {
+    const URL: &str = "postgres://user:secret@db.example:5433/handback";
+    let place = with_user(Place::new()).variable("HANDBACK_DATABASE", URL);
+    assert_eq!(kept(&place), ["", "kept elsewhere", "default"]);
+    // Its password is not shown.
+    assert_eq!(place.given(), [["database", "[redacted]", "environment HANDBACK_DATABASE"]]);
+    assert!(matches!(place.load().config.storage(), Storage::Postgres(url) if url.expose() == URL));
+    assert_eq!(place.load().warnings, Vec::<String>::new());
+    // An empty one is none.
+    let place = place.flag("database", "", "--data");
+    assert_eq!(kept(&place), ["share/handback", "kept", "default"]);
+}
+
+#[test]
+fn of_several_places_one_is_used_and_the_others_are_named() {
+    let place = Place::new().toml("data = \"/db\"\ndatabase = \"postgresql://db.example/handback\"");
+    assert_eq!(kept(&place), ["/db", "kept elsewhere", "file work/handback.toml"]);
+    let file = "file work/handback.toml";
+    assert_eq!(place.warnings(), [format!("nothing is kept in data ({file}), for database is set ({file})")]);
+    let place = place.variable("HANDBACK_EPHEMERAL", "true");
+    assert_eq!(kept(&place), ["/db", "not kept", "file work/handback.toml"]);
+    let ephemeral = "for ephemeral is set (environment HANDBACK_EPHEMERAL)";
+    let expected = ["data", "database"].map(|key| format!("nothing is kept in {key}, {ephemeral}"));
+    assert_eq!(place.warnings(), expected);
+}
+
+#[test]
+fn what_is_no_url_of_a_database_is_refused_and_not_shown() {
+    let place = Place::new().variable("HANDBACK_DATABASE", "mysql://user:secret@db.example/handback");
+    let expected = "environment HANDBACK_DATABASE: database: found something else, expected a URL such as \
+                    postgres://user:password@host:5432/name";
     assert_eq!(place.error(), expected);
 }

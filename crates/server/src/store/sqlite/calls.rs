@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handback_core::id::{ClientId, RequestId, SessionId};
+use handback_core::id::{RequestId, SessionId};
 use handback_core::store::{
-    Begun, CallFilter, CallHead, CallPage, FinishedCall, JournaledCall, Most, Outcome, Page, Tool, weight,
+    Begun, CallFilter, CallHead, CallPage, FinishedCall, JournaledCall, Most, Outcome, Page, weight,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::Bounds;
 use super::database::{self, Database, Fault, integer, json, name};
-use super::forms::{Ending, EndingRef, HeadForm, LateForm, LateRef, StateForm};
+use crate::store::forms::{Ending, EndingRef, HeadForm, LateForm, LateRef, StateForm};
 
 /// An open call is replaced. A call that is over is left as it is.
 // One row of values: SQLite copies the pages that a statement changes unless it can change at most one row.
@@ -131,33 +131,15 @@ fn bounds_of_calls(bounds: &Bounds) -> (i64, i64) {
 }
 
 pub(super) fn begin(database: &mut Database, journaled: &JournaledCall) -> Result<Begun, Fault> {
-    let JournaledCall { head: call, offered, ask, claimant, denied } = journaled;
+    let JournaledCall { head: call, offered, .. } = journaled;
     let request = call.request.as_str();
     if database.ended.has_forgotten
         && database.connection.prepare_cached(IS_FORGOTTEN)?.query_row([request], |row| row.get(0))?
     {
         return Ok(Begun::Gone);
     }
-    let state = match (ask, claimant, denied) {
-        (None, None, None) => None,
-        _ => {
-            let state = StateForm { ask: ask.clone(), claimant: claimant.clone(), denied: denied.clone() };
-            Some(serde_json::to_string(&state)?)
-        }
-    };
-    let head = serde_json::to_string(&HeadForm {
-        message: call.message.clone(),
-        call: call.call.clone(),
-        tool: call.tool.spec.name.clone(),
-        executor: call.tool.executor,
-        effect: call.tool.spec.effect,
-        version: call.tool.spec.version.clone(),
-        origin: call.origin,
-        connection: call.connection.clone(),
-        timeout: call.timeout,
-        created: call.created,
-        deadline: call.deadline,
-    })?;
+    let state = StateForm::of(journaled).map(|state| serde_json::to_string(&state)).transpose()?;
+    let head = serde_json::to_string(&HeadForm::from(&**call))?;
     let (session, client, input) = (call.session.as_str(), call.client().as_str(), call.input.get());
     let size = integer(weight::of_head(call));
     let mut statement = database.connection.prepare_cached(BEGIN)?;
@@ -169,13 +151,10 @@ pub(super) fn begin(database: &mut Database, journaled: &JournaledCall) -> Resul
 }
 
 pub(super) fn finish(database: &mut Database, call: &FinishedCall) -> Result<(), Fault> {
-    let FinishedCall { head: _, attempt, may_have_run, ask, phases, outcome, claimant, late: _ } = call;
-    let (attempt, may_have_run, phases) = (*attempt, *may_have_run, *phases);
-    let ending = EndingRef { attempt, may_have_run, ask: ask.as_ref(), phases, outcome };
-    let ending = serde_json::to_string(&ending)?;
+    let ending = serde_json::to_string(&EndingRef::from(call))?;
     if !end(database, call, &ending)? {
         // Its beginning could not be written, or it has ended already.
-        begin(database, &JournaledCall { claimant: claimant.clone(), ..JournaledCall::new(call.head.clone()) })?;
+        begin(database, &JournaledCall { claimant: call.claimant.clone(), ..JournaledCall::new(call.head.clone()) })?;
         end(database, call, &ending)?;
     }
     Ok(())
@@ -308,28 +287,10 @@ fn read_state(row: &Row<'_>, column: usize) -> Result<StateForm, Error> {
 
 fn read_head(row: &Row<'_>) -> Result<CallHead, Error> {
     let head: HeadForm = json(row, 3)?;
-    let session = name(row, 1, SessionId::parse)?;
-    let client = match row.get_ref(2)?.as_str()? == ClientId::from(&session).as_str() {
-        true => ClientId::from(&session),
-        false => name(row, 2, ClientId::parse)?,
-    };
-    let mut tool = Tool::remembered(client, head.executor, head.tool, head.effect);
-    tool.spec.version = head.version;
-    Ok(CallHead {
-        request: name(row, 0, RequestId::parse)?,
-        session,
-        message: head.message,
-        call: head.call,
-        origin: head.origin,
-        connection: head.connection,
-        tool: Arc::new(tool),
-        input: json::<Box<RawValue>>(row, 4)?,
-        timeout: head.timeout,
-        created: head.created,
-        deadline: head.deadline,
-        // A finished call does not expire, and an open one has its deadline.
-        expires: Instant::now(),
-    })
+    let (request, session) = (name(row, 0, RequestId::parse)?, name(row, 1, SessionId::parse)?);
+    let client = row.get_ref(2)?.as_str()?;
+    let head = head.into_head(request, session, client, json::<Box<RawValue>>(row, 4)?);
+    head.map_err(|error| database::unreadable(2, error))
 }
 
 #[cfg(test)]

@@ -218,6 +218,6 @@ pub(super) fn integer(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn unreadable(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> Error {
+pub(super) fn unreadable(column: usize, error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }

@@ -37,6 +37,10 @@ impl CallStore for SlowStore {
         self.slowly(|kept| kept.begin(call, if_full))
     }
 
+    fn change(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<()> {
+        self.slowly(|kept| kept.change(call, if_full))
+    }
+
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
         self.kept.open_calls()
     }
@@ -309,6 +313,10 @@ struct BusyStore {
 impl CallStore for BusyStore {
     fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
         self.kept.begin(call, if_full)
+    }
+
+    fn change(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<()> {
+        self.kept.change(call, if_full)
     }
 
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {

@@ -47,6 +47,10 @@ impl CallStore for OddStore {
         self.slowly(&self.fails.begin, || self.kept.begin(call, if_full))
     }
 
+    fn change(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<()> {
+        self.slowly(&self.fails.begin, || self.kept.change(call, if_full))
+    }
+
     fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
         self.kept.open_calls()
     }

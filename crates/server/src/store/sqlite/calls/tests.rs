@@ -1,7 +1,7 @@
 use std::time::UNIX_EPOCH;
 
-use handback_core::id::{CallId, MessageId, ToolName};
-use handback_core::store::{Effect, Executor, Origin, Phases};
+use handback_core::id::{CallId, ClientId, MessageId, ToolName};
+use handback_core::store::{Effect, Executor, Origin, Phases, Tool};
 
 use super::super::tests::{Place, must_use_indices};
 use super::*;

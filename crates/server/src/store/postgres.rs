@@ -1,0 +1,578 @@
+//! The store in a PostgreSQL database.
+//!
+//! | module | responsibility |
+//! | --- | --- |
+//! | `address` | where the database is, and how its certificate is checked |
+//! | `schema` | the versions of the tables and the migrations between them |
+//! | `lane` | a connection with its prepared statements |
+//! | `operation` | one read or write, and where its reply goes |
+//! | `queue` | the operations that wait, bounded |
+//! | `writer` | the task that writes: one transaction for all that wait |
+//! | `readers` | the connections for reads |
+//! | `upkeep`, `usage` | the oldest calls are deleted; how many bytes sessions and clients take |
+//! | `sessions`, `messages`, `runs`, `calls`, `clients` | the rows |
+//! | `rows`, `fault` | reading columns; why an operation failed |
+
+mod address;
+mod calls;
+mod clients;
+mod fault;
+mod lane;
+mod messages;
+mod operation;
+mod queue;
+mod readers;
+mod rows;
+mod runs;
+mod schema;
+mod sessions;
+mod upkeep;
+mod usage;
+mod writer;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
+use handback_core::store::{
+    Begun, CallFilter, CallPage, CallStore, FinishedCall, IfFull, JournaledCall, Message, Most, Outcome, Page,
+    RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture, StoredClient,
+    StoredTool, ThreadRun, weight,
+};
+use tokio::runtime::Handle;
+use tokio::sync::{Mutex, watch};
+use tokio::time::Instant;
+
+use self::calls::Written;
+use self::fault::Fault;
+use self::lane::Lane;
+use self::messages::SavedMessages;
+use self::operation::{Kind, Operation, Rank, Reply, Sent, Work, work};
+use self::queue::{Queue, Refused};
+use self::readers::Readers;
+use self::schema::{Found, MIGRATIONS};
+use self::upkeep::Upkeep;
+use self::writer::Writer;
+
+pub use self::address::{BadAddress, name_of};
+
+/// About how many bytes a small operation takes in the queue.
+const SMALL: usize = 512;
+/// How long the result of [`Postgres::is_writable`] holds. Anybody may ask, and every try writes something.
+const PROBE_HOLDS: Duration = Duration::from_secs(1);
+/// How long a try to write may take before it counts as failed.
+const PROBE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Writes a value that is there already.
+const PROBE: &str = "UPDATE handback.version SET version = version";
+
+/// How much a [`Postgres`] takes and keeps. Sessions are kept until they are deleted.
+#[derive(Debug, Clone)]
+pub struct Bounds {
+    /// How many finished calls are kept. Beyond it the oldest are deleted, some at a time.
+    pub calls: usize,
+    /// About how many bytes of finished calls are kept. Beyond it the oldest are deleted, some at a time.
+    pub call_bytes: u64,
+    /// How long finished calls are kept.
+    pub call_age: Duration,
+    /// How many operations wait. Beyond it they fail at once.
+    pub queued: usize,
+    /// About how many bytes wait to be written. Beyond it writes fail at once.
+    pub queued_bytes: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            calls: 1_000_000,
+            call_bytes: 4 << 30,
+            call_age: Duration::from_hours(7 * 24),
+            queued: 65_536,
+            queued_bytes: 256 << 20,
+        }
+    }
+}
+
+/// Why a database cannot be used as a store.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Its URL cannot be used.
+    #[error(transparent)]
+    Address(#[from] BadAddress),
+    /// It cannot be reached, or refuses the connection.
+    #[error("{database} cannot be opened: {cause}")]
+    Unreachable {
+        /// The database.
+        database: String,
+        /// Why.
+        cause: String,
+    },
+    /// Another server uses it.
+    #[error("{database} is in use by another server; each needs a database of its own")]
+    InUse {
+        /// The database.
+        database: String,
+    },
+    /// It has a schema `handback` of another program.
+    #[error("{database} has a schema \"handback\" of another program; use another database")]
+    Foreign {
+        /// The database.
+        database: String,
+    },
+    /// A newer version of the server wrote it.
+    #[error("{database} has version {found}, which is newer than version {known} that this server knows")]
+    Newer {
+        /// The database.
+        database: String,
+        /// Its version.
+        found: i32,
+        /// The newest version that is known here.
+        known: usize,
+    },
+    /// PostgreSQL is too old, or set up in a way that does not work.
+    #[error("{database} cannot be used: {cause}")]
+    Unusable {
+        /// The database.
+        database: String,
+        /// Why.
+        cause: String,
+    },
+}
+
+/// What [`Postgres::glance`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Glance {
+    /// The database's name, without the user and the password.
+    pub database: String,
+    /// The version of PostgreSQL.
+    pub server: String,
+    /// Whether a server has made its tables there.
+    pub is_prepared: bool,
+}
+
+/// A store in a PostgreSQL database.
+///
+/// One task writes, over a connection of its own. It takes the operations that wait, sends them in one transaction, and
+/// completes their futures when the commit is acknowledged. Reads go over other connections, and wait for nobody. Only a
+/// read that must see writes that are not committed yet goes through the writer's queue, behind them.
+///
+/// What is acknowledged is committed, and as durable as the database's `synchronous_commit` makes it. If the connection breaks
+/// while something is being written, it is written again over a new one: each write gives the same result when it runs twice.
+pub struct Postgres {
+    queue: Arc<Queue>,
+    readers: Arc<Readers>,
+    /// The database's name, for errors.
+    database: Arc<str>,
+    commits: Arc<AtomicU64>,
+    /// Whether the writer has ended.
+    closed: watch::Receiver<bool>,
+    runtime: Handle,
+    /// Whether the last try to write succeeded, and when that was. It is locked during a try, so that whoever asks
+    /// meanwhile waits for the result.
+    probed: Mutex<Option<(Instant, bool)>>,
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Postgres").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+impl Postgres {
+    /// Opens a database by its URL, and brings its tables to this version.
+    pub async fn open(url: &str, bounds: Bounds) -> Result<Self, OpenError> {
+        let address = address::read(url)?;
+        let database: Arc<str> = address::name(&address.config).into();
+        if address::is_in_the_open(&address.config) {
+            tracing::warn!(%database, "the database is reached without TLS; anybody on the way can read along");
+        }
+        let refused = |fault: Fault| match fault {
+            Fault::InUse => OpenError::InUse { database: database.to_string() },
+            fault => OpenError::Unreachable { database: database.to_string(), cause: fault.to_string() },
+        };
+        let first = Lane::connect(&address).await.map_err(refused)?;
+        let found = schema::prepare(first.client(), MIGRATIONS).await.map_err(refused)?;
+        drop(first);
+        must_be_usable(&database, found)?;
+        let lane = Writer::connect(&address).await.map_err(refused)?;
+        let (queue, commits) = (Arc::new(Queue::new(bounds.queued, bounds.queued_bytes)), Arc::default());
+        let writer = Writer {
+            address: address.clone(),
+            lane: Some(lane),
+            queue: queue.clone(),
+            bounds,
+            database: database.clone(),
+            commits: Arc::clone(&commits),
+            saved: SavedMessages::default(),
+            upkeep: Upkeep::new(),
+            is_stuck: false,
+        };
+        let (done, closed) = watch::channel(false);
+        let runtime = Handle::current();
+        runtime.spawn(async move {
+            writer.run().await;
+            // The store may be dropped, and nobody waits for it.
+            _ = done.send(true);
+        });
+        let readers = Arc::new(Readers::new(address));
+        Ok(Self { queue, readers, database, commits, closed, runtime, probed: Mutex::default() })
+    }
+
+    /// Looks at a database without changing it: whether it can be reached and used by this version.
+    pub async fn glance(url: &str) -> Result<Glance, OpenError> {
+        let address = address::read(url)?;
+        let database = address::name(&address.config);
+        let unreachable =
+            |fault: Fault| OpenError::Unreachable { database: database.clone(), cause: fault.to_string() };
+        let lane = Lane::connect(&address).await.map_err(unreachable)?;
+        let (found, server) = schema::look(lane.client(), MIGRATIONS.len()).await.map_err(unreachable)?;
+        let is_prepared = found.is_some();
+        found.map_or(Ok(()), |found| must_be_usable(&database, found))?;
+        Ok(Glance { database, server, is_prepared })
+    }
+
+    /// Runs what waits, refuses anything new, and disconnects. When this ends, everything that was accepted is committed, or
+    /// was reported as failed.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        self.queue.close();
+        let closed = self.closed.clone().wait_for(|is_closed| *is_closed).await.is_ok();
+        if closed { Ok(()) } else { Err(StoreError::Failed(format!("{}: the writer broke off", self.database))) }
+    }
+
+    /// Tries whether something can be written. Those who ask at about the same time share one try.
+    pub async fn is_writable(&self) -> bool {
+        if self.queue.has_postponed() {
+            return false;
+        }
+        let mut probed = self.probed.lock().await;
+        if let Some((at, is_writable)) = *probed
+            && at.elapsed() < PROBE_HOLDS
+        {
+            return is_writable;
+        }
+        let write = self.write(None, SMALL, Rank::Fails, None, |lane, _| Box::pin(lane.run(PROBE)));
+        let written = tokio::time::timeout(PROBE_PATIENCE, write).await;
+        match &written {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(%error, "nothing can be written"),
+            Err(_) => tracing::error!("nothing was written within {} s", PROBE_PATIENCE.as_secs()),
+        }
+        let is_writable = matches!(written, Ok(Ok(())));
+        *probed = Some((Instant::now(), is_writable));
+        is_writable
+    }
+
+    /// Operations that wait for the writer.
+    pub fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// Transactions that were committed.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
+    }
+
+    /// Reads one session, or several. The read is queued or sent now, as writes are, and not when the future is polled: that
+    /// gives the order.
+    fn read<T, F>(&self, session: Option<&SessionId>, read: F) -> StoreFuture<T>
+    where
+        T: Send + 'static,
+        F: for<'a> Fn(&'a Lane, &mut SavedMessages) -> Sent<'a, T> + Send + 'static,
+    {
+        let (work, reply) = work(&self.database, read);
+        let queued = self.queue.read(session, work).map(|given_back| {
+            if let Some(work) = given_back {
+                let (readers, database) = (self.readers.clone(), self.database.clone());
+                self.runtime.spawn(async move { readers.read(work, &database).await });
+            }
+        });
+        self.wait(queued, reply)
+    }
+
+    /// Writes about so many bytes, to a session if one is named.
+    fn write<T, F>(
+        &self,
+        session: Option<&SessionId>,
+        bytes: usize,
+        rank: Rank,
+        undo: Option<Box<dyn Work>>,
+        write: F,
+    ) -> StoreFuture<T>
+    where
+        T: Send + 'static,
+        F: for<'a> Fn(&'a Lane, &mut SavedMessages) -> Sent<'a, T> + Send + 'static,
+    {
+        let (work, reply) = work(&self.database, write);
+        let kind = Kind::Write { session: session.cloned(), bytes, rank, undo };
+        self.wait(self.queue.write(Operation { work, kind, is_uncertain: false }), reply)
+    }
+
+    fn wait<T: Send + 'static>(&self, queued: Result<(), Refused>, reply: Reply<T>) -> StoreFuture<T> {
+        let database = self.database.clone();
+        Box::pin(async move {
+            match queued {
+                Ok(()) => reply.await.unwrap_or_else(|_| Err(closed(&database))),
+                Err(Refused::Closed) => Err(closed(&database)),
+                Err(Refused::Full) => {
+                    Err(StoreError::Unavailable(format!("{database}: too many operations wait to be written")))
+                }
+            }
+        })
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.queue.close();
+    }
+}
+
+fn closed(database: &str) -> StoreError {
+    StoreError::Unavailable(format!("{database}: the store is closed"))
+}
+
+fn must_be_usable(database: &str, found: Found) -> Result<(), OpenError> {
+    let database = database.to_owned();
+    match found {
+        Found::Version(_) => Ok(()),
+        Found::Foreign => Err(OpenError::Foreign { database }),
+        Found::Newer(found) => Err(OpenError::Newer { database, found, known: MIGRATIONS.len() }),
+        Found::OldServer(version) => {
+            let cause = format!("PostgreSQL {version} is too old; 15 or newer is needed");
+            Err(OpenError::Unusable { database, cause })
+        }
+        Found::Encoding(encoding) => {
+            let cause = format!("its encoding is {encoding}; UTF8 is needed");
+            Err(OpenError::Unusable { database, cause })
+        }
+    }
+}
+
+impl CallStore for Postgres {
+    fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun> {
+        let (head, call) = (call.head.clone(), call.clone());
+        let request = head.request.clone();
+        let (undo, _) = work(&self.database, move |lane, _| Box::pin(calls::withdraw(lane, request.clone())));
+        let (session, bytes) = (Some(&head.session), weight::of_head(&head));
+        let written = self.write(session, bytes, if_full.into(), Some(undo), move |lane, _| {
+            Box::pin(calls::begin(lane, call.clone()))
+        });
+        let request = head.request.clone();
+        let (find, found) = work(&self.database, move |lane, _| Box::pin(calls::finished(lane, request.clone())));
+        let (readers, database) = (self.readers.clone(), self.database.clone());
+        Box::pin(async move {
+            Ok(match written.await? {
+                Written::Open => Begun::New,
+                Written::Gone => Begun::Gone,
+                Written::Over => {
+                    readers.read(find, &database).await;
+                    found.await.unwrap_or_else(|_| Err(closed(&database)))?.map_or(Begun::Gone, Begun::Before)
+                }
+            })
+        })
+    }
+
+    fn change(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<()> {
+        let (head, call) = (call.head.clone(), call.clone());
+        self.write(Some(&head.session), weight::of_head(&head), if_full.into(), None, move |lane, _| {
+            Box::pin(calls::change(lane, call.clone()))
+        })
+    }
+
+    fn open_calls(&self) -> StoreFuture<Vec<JournaledCall>> {
+        self.read(None, |lane, _| Box::pin(calls::open(lane)))
+    }
+
+    fn save_client(&self, client: StoredClient, tools: Vec<(ToolName, Option<StoredTool>)>) -> StoreFuture<()> {
+        let bytes = |(_, tool): &(ToolName, Option<StoredTool>)| {
+            SMALL + tool.as_ref().map_or(0, |tool| tool.schema.get().len() + tool.description.len())
+        };
+        let bytes = SMALL + tools.iter().map(bytes).sum::<usize>();
+        self.write(None, bytes, Rank::Fails, None, move |lane, _| {
+            Box::pin(clients::save(lane, client.clone(), tools.clone()))
+        })
+    }
+
+    fn clients(&self) -> StoreFuture<Vec<(StoredClient, Vec<StoredTool>)>> {
+        self.read(None, |lane, _| Box::pin(clients::list(lane)))
+    }
+
+    fn is_lasting(&self) -> bool {
+        true
+    }
+
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
+        let (session, bytes, call) = (&call.head.session, weight::of_call(call), call.clone());
+        self.write(Some(session), bytes, if_full.into(), None, move |lane, _| {
+            Box::pin(calls::finish(lane, call.clone()))
+        })
+    }
+
+    fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {
+        let request = request.clone();
+        self.write(None, weight::of_outcome(&late), Rank::Fails, None, move |lane, _| {
+            Box::pin(calls::keep_late(lane, request.clone(), late.clone()))
+        })
+    }
+
+    fn finished(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
+        let request = request.clone();
+        self.read(None, move |lane, _| Box::pin(calls::finished(lane, request.clone())))
+    }
+
+    fn list_finished(&self, filter: &CallFilter, before: Option<u64>, most: Most) -> StoreFuture<CallPage> {
+        let filter = filter.clone();
+        self.read(None, move |lane, _| Box::pin(calls::list(lane, filter.clone(), before, most)))
+    }
+}
+
+impl SessionStore for Postgres {
+    fn save_session(&self, session: &Arc<Session>, if_full: IfFull) -> StoreFuture<()> {
+        let (id, bytes, session) = (&session.id, weight::of_session(session), session.clone());
+        self.write(Some(id), bytes, if_full.into(), None, move |lane, _| {
+            Box::pin(sessions::save(lane, session.clone()))
+        })
+    }
+
+    fn session(&self, session: &SessionId) -> StoreFuture<Option<Arc<Session>>> {
+        let id = session.clone();
+        self.read(Some(session), move |lane, _| Box::pin(sessions::find(lane, id.clone())))
+    }
+
+    fn list_sessions(
+        &self,
+        filter: &SessionFilter,
+        after: Option<&SessionPlace>,
+        most: Most,
+    ) -> StoreFuture<Page<Arc<Session>>> {
+        let (filter, after) = (filter.clone(), after.cloned());
+        self.read(None, move |lane, _| Box::pin(sessions::list(lane, filter.clone(), after.clone(), most)))
+    }
+
+    fn delete_session(&self, session: &SessionId) -> StoreFuture<bool> {
+        let id = session.clone();
+        self.write(Some(session), SMALL, Rank::MakesRoom, None, move |lane, saved| {
+            saved.forget_session(&id);
+            Box::pin(sessions::delete(lane, id.clone()))
+        })
+    }
+
+    fn save_messages(&self, messages: Vec<Arc<Message>>, if_full: IfFull) -> StoreFuture<()> {
+        let session = messages.first().map(|message| message.session.clone());
+        let bytes = messages.iter().map(|message| weight::of_message(message)).sum();
+        self.write(session.as_ref(), bytes, if_full.into(), None, move |lane, saved| {
+            let all: Vec<_> = messages.iter().map(|message| messages::save(lane, saved, message)).collect();
+            together(all)
+        })
+    }
+
+    fn messages(&self, session: &SessionId) -> StoreFuture<Vec<Arc<Message>>> {
+        let id = session.clone();
+        self.read(Some(session), move |lane, _| Box::pin(messages::list(lane, id.clone())))
+    }
+
+    fn messages_after(
+        &self,
+        session: &SessionId,
+        after: Option<&MessageId>,
+        most: Most,
+    ) -> StoreFuture<Option<Page<Arc<Message>>>> {
+        let (id, after) = (session.clone(), after.cloned());
+        self.read(Some(session), move |lane, _| Box::pin(messages::list_after(lane, id.clone(), after.clone(), most)))
+    }
+
+    fn newest_messages(
+        &self,
+        session: &SessionId,
+        before: Option<&MessageId>,
+        most: usize,
+    ) -> StoreFuture<Option<Vec<MessageId>>> {
+        let (id, before) = (session.clone(), before.cloned());
+        self.read(Some(session), move |lane, _| {
+            Box::pin(messages::newest_before(lane, id.clone(), before.clone(), most))
+        })
+    }
+
+    fn replace_from(&self, message: &Arc<Message>) -> StoreFuture<()> {
+        let (session, bytes, message) = (&message.session, weight::of_message(message), message.clone());
+        self.write(Some(session), bytes, Rank::Fails, None, move |lane, saved| {
+            saved.forget_session(&message.session);
+            let delete = messages::delete_from(lane, message.session.clone(), message.id.clone());
+            together(vec![Box::pin(delete), messages::save(lane, saved, &message)])
+        })
+    }
+
+    fn keeps_all(&self) -> bool {
+        true
+    }
+
+    fn usage(&self, client: Option<&ClientId>) -> StoreFuture<StorageUsed> {
+        let client = client.cloned();
+        // Writes that have not ended do not count.
+        let (work, reply) = work(&self.database, move |lane, _| Box::pin(usage::used(lane, client.clone())));
+        let (readers, database) = (self.readers.clone(), self.database.clone());
+        self.runtime.spawn(async move { readers.read(work, &database).await });
+        self.wait(Ok(()), reply)
+    }
+
+    fn open_turns(&self) -> StoreFuture<Vec<Arc<Message>>> {
+        self.read(None, |lane, _| Box::pin(messages::open(lane)))
+    }
+}
+
+impl RunStore for Postgres {
+    fn save_run(&self, run: &Arc<ThreadRun>, if_full: IfFull) -> StoreFuture<()> {
+        let (session, bytes, run) = (&run.session, weight::of_run(run), run.clone());
+        self.write(Some(session), bytes, if_full.into(), None, move |lane, _| Box::pin(runs::save(lane, run.clone())))
+    }
+
+    fn run(&self, session: &SessionId, run: &RunId) -> StoreFuture<Option<Arc<ThreadRun>>> {
+        let (id, run) = (session.clone(), run.clone());
+        self.read(Some(session), move |lane, _| Box::pin(runs::find(lane, id.clone(), run.clone())))
+    }
+
+    fn runs(&self, session: &SessionId) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        let id = session.clone();
+        self.read(Some(session), move |lane, _| Box::pin(runs::list(lane, id.clone())))
+    }
+
+    fn append_run_events(
+        &self,
+        session: &SessionId,
+        run: &RunId,
+        first: usize,
+        events: Vec<Arc<str>>,
+    ) -> StoreFuture<()> {
+        let (id, run, bytes) = (session.clone(), run.clone(), SMALL + weight::of_events(&events));
+        self.write(Some(session), bytes, Rank::Waits, None, move |lane, _| {
+            Box::pin(runs::append_events(lane, id.clone(), run.clone(), first, events.clone()))
+        })
+    }
+
+    fn run_events(&self, session: &SessionId, run: &RunId, from: usize) -> StoreFuture<Vec<Arc<str>>> {
+        let (id, run) = (session.clone(), run.clone());
+        self.read(Some(session), move |lane, _| Box::pin(runs::events(lane, id.clone(), run.clone(), from)))
+    }
+
+    fn unfinished_runs(&self) -> StoreFuture<Vec<Arc<ThreadRun>>> {
+        self.read(None, |lane, _| Box::pin(runs::unfinished(lane)))
+    }
+}
+
+/// Several statements that are sent in this order.
+fn together(all: Vec<Sent<'_>>) -> Sent<'_> {
+    Box::pin(async move {
+        let mut sent: Vec<_> = all.into_iter().map(futures_util::future::maybe_done).collect();
+        for statement in &mut sent {
+            _ = futures_util::poll!(statement);
+        }
+        for mut statement in sent {
+            (&mut statement).await;
+            std::pin::Pin::new(&mut statement).take_output().unwrap_or(Ok(()))?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,93 @@
+//! A connection with its prepared statements. Several may use it at the same time: what they send is sent at once, in their
+//! order, and nobody waits for the answers of others.
+
+use std::time::Duration;
+
+use ahash::HashMap;
+use futures_util::future::try_join_all;
+use tokio::task::AbortHandle;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Config, Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::fault::Fault;
+use super::{calls, clients, messages, runs, sessions, usage};
+
+/// How long it may take to connect, and to prepare the statements.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Values of a statement.
+pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// How a database is reached.
+#[derive(Clone)]
+pub(super) struct Address {
+    pub(super) config: Config,
+    pub(super) tls: MakeRustlsConnect,
+}
+
+/// A connection with its prepared statements.
+pub(super) struct Lane {
+    client: Client,
+    statements: HashMap<&'static str, Statement>,
+    connection: AbortHandle,
+}
+
+impl Lane {
+    /// Connects, and prepares all statements.
+    pub(super) async fn open(address: &Address) -> Result<Self, Fault> {
+        let mut lane = Self::connect(address).await?;
+        let all = [calls::ALL, clients::ALL, messages::ALL, runs::ALL, sessions::ALL, usage::ALL].concat();
+        let prepared = try_join_all(all.iter().map(|sql| lane.client.prepare(sql)));
+        let prepared = tokio::time::timeout(CONNECTED_WITHIN, prepared).await.map_err(|_| silent())??;
+        lane.statements = all.into_iter().zip(prepared).collect();
+        Ok(lane)
+    }
+
+    /// Connects.
+    pub(super) async fn connect(address: &Address) -> Result<Self, Fault> {
+        let connecting = address.config.connect(address.tls.clone());
+        let (client, connection) = tokio::time::timeout(CONNECTED_WITHIN, connecting).await.map_err(|_| silent())??;
+        // Its errors are those of the statements under way.
+        let connection = tokio::spawn(async { _ = connection.await }).abort_handle();
+        Ok(Self { client, statements: HashMap::default(), connection })
+    }
+
+    /// Whether the connection is closed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// Runs a prepared statement. It is sent when the future is first polled.
+    pub(super) async fn query(&self, sql: &'static str, values: Values<'_>) -> Result<Vec<Row>, Fault> {
+        let statement = self.statements.get(sql).ok_or(Fault::Unprepared)?;
+        Ok(self.client.query(statement, values).await?)
+    }
+
+    /// Runs a prepared statement that gives one row.
+    pub(super) async fn row(&self, sql: &'static str, values: Values<'_>) -> Result<Row, Fault> {
+        let statement = self.statements.get(sql).ok_or(Fault::Unprepared)?;
+        Ok(self.client.query_one(statement, values).await?)
+    }
+
+    /// Runs statements that are not prepared. They are sent when the future is first polled.
+    pub(super) async fn run(&self, sql: &str) -> Result<(), Fault> {
+        Ok(self.client.batch_execute(sql).await?)
+    }
+
+    /// The client, for what is done once.
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        // What is under way is not waited for.
+        self.connection.abort();
+    }
+}
+
+fn silent() -> Fault {
+    Fault::Silent(CONNECTED_WITHIN.as_secs())
+}

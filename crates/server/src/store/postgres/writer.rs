@@ -1,0 +1,244 @@
+//! The task that writes: it takes the operations that wait, sends them over one connection in one transaction, and replies
+//! when the answer to the commit is there. Everything is sent at once, so a transaction takes one round trip.
+
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{MaybeDone, maybe_done};
+use futures_util::poll;
+use tokio::time::Instant;
+
+use super::Bounds;
+use super::fault::Fault;
+use super::lane::{Address, Lane};
+use super::messages::SavedMessages;
+use super::operation::{Operation, Rank, Sent};
+use super::queue::{AbandonOnDrop, Queue};
+use super::upkeep::Upkeep;
+
+/// How long a transaction may take. Then the connection is given up.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+/// For how long operations are tried again whose connection broke. Then their callers are told that they failed.
+const TRIED_FOR: Duration = Duration::from_secs(2);
+/// How often it is tried to connect again, and to write what waits.
+const TRIED_AGAIN: Duration = Duration::from_millis(250);
+
+/// Only one server writes at a time: the holder of this lock. "handback" in ASCII.
+const ONE_SERVER: &str = "SELECT pg_try_advisory_lock(7521692543098643307)";
+
+/// What the task owns.
+pub(super) struct Writer {
+    pub(super) address: Address,
+    /// The connection, while there is one.
+    pub(super) lane: Option<Lane>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) bounds: Bounds,
+    /// The database's name, for errors.
+    pub(super) database: Arc<str>,
+    /// How many transactions were committed.
+    pub(super) commits: Arc<AtomicU64>,
+    pub(super) saved: SavedMessages,
+    pub(super) upkeep: Upkeep,
+    /// Whether something could not be written, and waits or was refused.
+    pub(super) is_stuck: bool,
+}
+
+impl Writer {
+    /// Connects as the only server that writes.
+    pub(super) async fn connect(address: &Address) -> Result<Lane, Fault> {
+        let lane = Lane::open(address).await?;
+        match lane.client().query_one(ONE_SERVER, &[]).await?.try_get(0)? {
+            true => Ok(lane),
+            false => Err(Fault::InUse),
+        }
+    }
+
+    /// Runs operations until the queue is closed and empty.
+    pub(super) async fn run(mut self) {
+        let queue = self.queue.clone();
+        let _abandon = AbandonOnDrop(&queue);
+        loop {
+            // A timeout is no error: what waits is tried again then, and there is time for upkeep.
+            let more = tokio::time::timeout(self.patience(), queue.more()).await;
+            let Some(operations) = queue.take() else { break };
+            if !operations.is_empty() {
+                self.run_batch(operations).await;
+            }
+            if more.is_err() || self.upkeep.is_overdue() {
+                self.look_after().await;
+            }
+        }
+        self.look_after().await;
+    }
+
+    fn patience(&self) -> Duration {
+        if self.queue.has_postponed() { TRIED_AGAIN } else { self.upkeep.patience() }
+    }
+
+    /// Does what is due and nobody waits for.
+    async fn look_after(&mut self) {
+        if self.lane.as_ref().is_none_or(Lane::is_closed) {
+            return;
+        }
+        if let Some(lane) = &self.lane
+            && let Err(fault) = self.upkeep.run(lane, &self.bounds).await
+        {
+            tracing::warn!(database = %self.database, %fault, "the database could not be tidied up");
+        }
+    }
+
+    /// Runs all operations in one transaction. If a write fails, that must not fail the others: then each runs alone.
+    async fn run_batch(&mut self, mut operations: Vec<Operation>) {
+        let mut postponed = Vec::new();
+        match self.run_together_again(&mut operations).await {
+            Ok(()) => {}
+            Err(fault) if fault.is_lost_connection() => {
+                let mut ended = Vec::with_capacity(operations.len());
+                operations.into_iter().for_each(|it| self.fail_or_postpone(it, &fault, &mut ended, &mut postponed));
+                operations = ended;
+            }
+            Err(_) => operations = self.run_each(operations, &mut postponed).await,
+        }
+        // This comes first, because whoever has a reply may read at once.
+        self.queue.settle(&operations);
+        self.postpone(postponed);
+        operations.into_iter().for_each(|operation| operation.work.reply());
+    }
+
+    /// Runs each operation in a transaction of its own. Returns those that have ended.
+    async fn run_each(&mut self, operations: Vec<Operation>, postponed: &mut Vec<Operation>) -> Vec<Operation> {
+        let mut ended = Vec::with_capacity(operations.len());
+        for mut operation in operations {
+            let alone = slice::from_mut(&mut operation);
+            let run = match hold_up(postponed, &alone[0]) {
+                true => Err(Fault::Behind),
+                false => self.run_together_again(alone).await,
+            };
+            match run {
+                Ok(()) => ended.push(operation),
+                Err(fault) => self.fail_or_postpone(operation, &fault, &mut ended, postponed),
+            }
+        }
+        ended
+    }
+
+    /// Fails an operation, or lets it wait if it is a write. If it may have been written all the same, it is undone.
+    fn fail_or_postpone(
+        &mut self,
+        mut operation: Operation,
+        fault: &Fault,
+        ended: &mut Vec<Operation>,
+        postponed: &mut Vec<Operation>,
+    ) {
+        let error = fault.store_error(&self.database);
+        let may_pass = error.is_passing() && !self.queue.is_closed();
+        if may_pass && !std::mem::replace(&mut self.is_stuck, true) {
+            tracing::error!(%error, "nothing can be written at the moment");
+        }
+        if may_pass && operation.has_rank(Rank::Waits) {
+            return postponed.push(operation);
+        }
+        operation.work.fail(error);
+        if let Some(undo) = operation.take_undo() {
+            self.queue.count(&undo);
+            postponed.push(undo);
+        }
+        ended.push(operation);
+    }
+
+    /// Lets writes wait.
+    fn postpone(&mut self, postponed: Vec<Operation>) {
+        self.queue.postpone(postponed);
+    }
+
+    /// Runs operations, and runs them again while the connection breaks, for some time. Each of them gives the same result when
+    /// it runs twice.
+    async fn run_together_again(&mut self, operations: &mut [Operation]) -> Result<(), Fault> {
+        let until = Instant::now() + TRIED_FOR;
+        // What is not under way is told at once that there is no connection.
+        let was_connected = self.lane.is_some();
+        loop {
+            let fault = match self.run_together(operations).await {
+                Err(fault) if fault.is_lost_connection() => fault,
+                run => return run,
+            };
+            self.lane = None;
+            self.saved.forget();
+            if !was_connected || Instant::now() + TRIED_AGAIN > until {
+                return Err(fault);
+            }
+            tokio::time::sleep(TRIED_AGAIN).await;
+        }
+    }
+
+    /// Runs operations in one transaction. After an error nothing is written, unless the connection is lost.
+    async fn run_together(&mut self, operations: &mut [Operation]) -> Result<(), Fault> {
+        if self.lane.as_ref().is_none_or(Lane::is_closed) {
+            self.lane = None;
+            self.lane = Some(Self::connect(&self.address).await?);
+        }
+        let Some(lane) = &self.lane else { return Err(Fault::Unprepared) };
+        let running = send_together(lane, operations, &mut self.saved);
+        let run = tokio::time::timeout(ANSWERED_WITHIN, running).await;
+        match run.unwrap_or(Err(Fault::Silent(ANSWERED_WITHIN.as_secs()))) {
+            Ok(has_written) => {
+                self.commits.fetch_add(u64::from(has_written), Ordering::Relaxed);
+                if std::mem::replace(&mut self.is_stuck, false) {
+                    tracing::info!(database = %self.database, "it can be written again");
+                }
+                Ok(())
+            }
+            Err(fault) => {
+                self.saved.forget();
+                operations.iter_mut().for_each(|it| it.is_uncertain |= fault.is_lost_connection());
+                Err(fault)
+            }
+        }
+    }
+}
+
+/// Sends operations in one transaction, all at once, and waits for the answers. Returns whether something was written.
+async fn send_together(lane: &Lane, operations: &mut [Operation], saved: &mut SavedMessages) -> Result<bool, Fault> {
+    let writes = operations.iter().any(|operation| operation.changes().is_some());
+    // The first poll of each sends it.
+    let mut begun = sent(lane.run("BEGIN"));
+    _ = poll!(&mut begun);
+    let mut all = Vec::with_capacity(operations.len());
+    for operation in operations {
+        let mut sent = maybe_done(operation.work.send(lane, saved));
+        _ = poll!(&mut sent);
+        all.push(sent);
+    }
+    let mut committed = sent(lane.run("COMMIT"));
+    _ = poll!(&mut committed);
+    finish(begun).await?;
+    let mut failed = Ok(());
+    for operation in all {
+        // After the first failure, the database refuses all others: it is the one that says why.
+        if let Err(fault) = finish(operation).await
+            && failed.is_ok()
+        {
+            failed = Err(fault);
+        }
+    }
+    finish(committed).await?;
+    failed.map(|()| writes)
+}
+
+fn sent<'a>(work: impl Future<Output = Result<(), Fault>> + Send + 'a) -> MaybeDone<Sent<'a>> {
+    maybe_done(Box::pin(work))
+}
+
+async fn finish(mut sent: MaybeDone<Sent<'_>>) -> Result<(), Fault> {
+    (&mut sent).await;
+    std::pin::Pin::new(&mut sent).take_output().unwrap_or(Ok(()))
+}
+
+/// Whether an operation must not run before these writes, which wait.
+fn hold_up(postponed: &[Operation], operation: &Operation) -> bool {
+    let same = |waiting: &Operation| waiting.changes() == operation.changes();
+    operation.has_rank(Rank::Waits) && !postponed.is_empty()
+        || operation.has_rank(Rank::Fails) && postponed.iter().any(same)
+}
