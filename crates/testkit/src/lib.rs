@@ -19,6 +19,7 @@
 //! | [`upstream`] | a provider whose answers the test writes |
 //! | [`mortal`] | a store that outlives its process, and a process that dies between two writes |
 //! | [`postgres`] | PostgreSQL databases that go with their tests |
+//! | [`relay`] | a proxy in front of a database, which the test cuts and holds |
 //! | [`scratch`] | a directory that goes with its test |
 //! | [`keys`] | application keys and client tokens, good ones and forged ones |
 
@@ -35,6 +36,7 @@ pub mod model;
 pub mod mortal;
 pub mod postgres;
 pub mod raw;
+pub mod relay;
 pub mod scratch;
 pub mod server;
 pub mod session;
@@ -52,6 +54,7 @@ pub use faults::Faults;
 pub use model::FakeModel;
 pub use postgres::{OwnPostgres, TestDatabase};
 pub use raw::RawSocket;
+pub use relay::Relay;
 pub use scratch::Scratch;
 pub use server::{Answer, TestServer};
 pub use socket::TestSocket;

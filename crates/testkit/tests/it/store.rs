@@ -1,10 +1,11 @@
-//! Stores: the one suite for all of them, and what only the one on disk has to do.
+//! Stores: the one suite for all of them, and what only those that last have to do.
 
 mod faults;
 mod files;
 mod keeping;
 mod killed;
 mod lost;
+mod postgres;
 mod random;
 mod versions;
 

@@ -1,4 +1,6 @@
-//! Random operations on both stores: whoever asks cannot tell which of them answers.
+//! Random operations on two stores: whoever asks cannot tell which of them answers.
+
+mod lasting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +9,9 @@ use handback_core::clock::Time;
 use handback_core::id::{ClientId, RequestId, RunId, SessionId};
 use handback_core::limits::Limits;
 use handback_core::store::{
-    Begun, CallFilter, CallHead, CallStore, FinishedCall, IfFull, MemoryStore, Message, Most, Outcome, Part, Role,
-    Session, SessionFilter, SessionPlace, SessionStore, Store, ThreadRun,
+    Begun, CallFilter, CallHead, FinishedCall, IfFull, MemoryStore, Message, Most, Outcome, Part, Role, Session,
+    SessionFilter, SessionPlace, Store, ThreadRun,
 };
-use handback_server::store::Sqlite;
-use handback_testkit::Scratch;
 use handback_testkit::store_contract::samples::{
     assistant, begun, calls_of, client_id, ended, head, request_id, run, run_id, seen_call, seen_calls, seen_messages,
     seen_run, seen_runs, seen_session, seen_sessions, session, session_id, text_part, user,
@@ -19,9 +19,8 @@ use handback_testkit::store_contract::samples::{
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use rusqlite::Connection;
 
-use super::sqlite;
+use self::lasting::Lasting;
 
 /// What is done next. There are few of everything, so that steps meet.
 #[derive(Debug, Clone)]
@@ -99,7 +98,7 @@ enum Step {
         from: usize,
     },
     UnfinishedRuns,
-    /// The store on disk is closed and opened again.
+    /// The store that lasts is closed and opened again.
     Restart,
 }
 
@@ -221,30 +220,10 @@ async fn answer(store: &dyn Store, question: &Question) -> String {
     }
 }
 
-/// Clients, their sessions and bytes; '' for all.
-const COUNT_AGAIN: &str = "
-    WITH text (session, bytes) AS (
-        SELECT number, octet_length(content) FROM session
-        UNION ALL SELECT session, octet_length(role) FROM message
-        UNION ALL SELECT session, octet_length(body) FROM message JOIN part ON part.number >> 24 = message.number
-        UNION ALL SELECT session, octet_length(content) FROM run
-        UNION ALL SELECT session, octet_length(event) FROM run JOIN run_event ON run_event.run = run.number)
-    SELECT '', (SELECT count(*) FROM session), (SELECT coalesce(sum(text.bytes), 0) FROM text)
-    UNION ALL
-    SELECT client, count(DISTINCT id), sum(text.bytes) FROM session JOIN text ON text.session = session.number
-    WHERE client IS NOT NULL GROUP BY client
-    ORDER BY 1";
-
-/// What is counted in the file.
-const KEPT: &str = "
-    SELECT '', count(*), coalesce(sum(bytes), 0) FROM session
-    UNION ALL SELECT client, count(*), sum(bytes) FROM session WHERE client IS NOT NULL GROUP BY client ORDER BY 1";
-
 /// The two stores, and what the steps so far have made of them.
 struct World {
     memory: MemoryStore,
-    sqlite: Sqlite,
-    scratch: Scratch,
+    lasting: Lasting,
     /// How many calls of a slot have ended: each has an id of its own.
     ended: BTreeMap<usize, usize>,
     /// The calls under way, by when they began.
@@ -256,8 +235,7 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
-        let scratch = Scratch::new();
+    fn new(lasting: Lasting) -> Self {
         let generous = Limits {
             stored_calls: 1_000,
             stored_bytes: usize::MAX,
@@ -267,8 +245,7 @@ impl World {
         };
         Self {
             memory: MemoryStore::new(&generous),
-            sqlite: sqlite(&scratch),
-            scratch,
+            lasting,
             ended: BTreeMap::new(),
             open: Vec::new(),
             told: 0,
@@ -282,7 +259,7 @@ impl World {
         }
         let Some(question) = self.question(step) else { return Ok(()) };
         let expected = answer(&self.memory, &question).await;
-        prop_assert_eq!(answer(&self.sqlite, &question).await, expected, "{:?}", step);
+        prop_assert_eq!(answer(self.lasting.store(), &question).await, expected, "{:?}", step);
         Ok(())
     }
 
@@ -347,12 +324,11 @@ impl World {
         })
     }
 
-    /// What is under way in the store on disk is under way afterwards.
+    /// What is under way in the store that lasts is under way afterwards.
     async fn restart(&mut self) -> Result<(), TestCaseError> {
-        self.sqlite.close().await.unwrap();
-        self.sqlite = sqlite(&self.scratch);
+        self.lasting.restart().await;
         let open: Vec<RequestId> = self.open.iter().map(|(_, head)| head.request.clone()).collect();
-        let left = self.sqlite.open_calls().await.unwrap();
+        let left = self.lasting.store().open_calls().await.unwrap();
         prop_assert_eq!(left.iter().map(|call| call.head.request.clone()).collect::<Vec<_>>(), open);
         Ok(())
     }
@@ -360,16 +336,10 @@ impl World {
     /// What was counted all along is what counting it again gives.
     async fn check_counts(&mut self) -> Result<(), TestCaseError> {
         // It is written after everything before it.
-        assert!(!self.sqlite.delete_session(&SessionId::parse("none").unwrap()).await.unwrap());
-        let file = Connection::open(self.scratch.join("handback.db")).unwrap();
-        let rows = |sql: &str| -> Vec<(String, i64, i64)> {
-            let mut statement = file.prepare(sql).unwrap();
-            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
-            rows.collect::<Result<_, _>>().unwrap()
-        };
-        let again = rows(COUNT_AGAIN);
+        assert!(!self.lasting.store().delete_session(&SessionId::parse("none").unwrap()).await.unwrap());
+        let again = self.lasting.counted_again();
         for (client, sessions, bytes) in &again {
-            let usage = self.sqlite.usage(ClientId::parse(client).ok().as_ref()).await.unwrap();
+            let usage = self.lasting.store().usage(ClientId::parse(client).ok().as_ref()).await.unwrap();
             let counted = match client.is_empty() {
                 true => (*sessions, usage.bytes.cast_signed()),
                 false => (usage.client_sessions.cast_signed(), usage.client_bytes.cast_signed()),
@@ -378,8 +348,7 @@ impl World {
         }
         // The same after a restart, when it is added up anew.
         self.restart().await?;
-        let kept = rows(KEPT);
-        prop_assert_eq!(kept, again);
+        prop_assert_eq!(self.lasting.counted(), again);
         Ok(())
     }
 
@@ -433,18 +402,35 @@ fn message_of(session: usize, message: usize, is_over: bool) -> Message {
     made
 }
 
+/// Takes these steps in both stores.
+fn must_answer_alike<Open: Future<Output = Lasting>>(
+    open: impl FnOnce() -> Open,
+    steps: &[Step],
+) -> Result<(), TestCaseError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async { compare(World::new(open().await), steps).await })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
 
     #[test]
-    fn both_stores_answer_alike(steps in vec(step(), 1..80)) {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(compare(&steps))?;
+    fn the_store_in_a_file_answers_as_the_one_in_memory(steps in vec(step(), 1..80)) {
+        must_answer_alike(async || Lasting::in_file(), &steps)?;
     }
 }
 
-async fn compare(steps: &[Step]) -> Result<(), TestCaseError> {
-    let mut world = World::new();
+proptest! {
+    // Each case has a database of its own, which takes its time.
+    #![proptest_config(ProptestConfig { cases: 4, max_shrink_iters: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_store_in_postgres_answers_as_the_one_in_memory(steps in vec(step(), 1..120)) {
+        must_answer_alike(Lasting::in_postgres, &steps)?;
+    }
+}
+
+async fn compare(mut world: World, steps: &[Step]) -> Result<(), TestCaseError> {
     for step in steps {
         world.take(step).await?;
     }
