@@ -50,13 +50,14 @@ pub(super) async fn look(client: &Client, newest: usize) -> Result<(Option<Found
     Ok((found, about.try_get(4)?))
 }
 
-/// Looks at a database, and brings it to the newest version if it is ours or has none of our tables.
+/// Looks at a database, and brings it to the newest version if it is ours or has none of our tables. After an error, the
+/// connection must be dropped: it may be in a transaction that failed.
 pub(super) async fn prepare(client: &Client, migrations: &[&str]) -> Result<Found, Fault> {
     client.batch_execute(ONE_AT_A_TIME).await?;
-    let found = migrate(client, migrations).await;
-    // If this fails, the connection is lost, and the lock with it.
+    // After an error nothing more is done with this connection, and the lock goes with it.
+    let found = migrate(client, migrations).await?;
     client.batch_execute(NEXT).await?;
-    found
+    Ok(found)
 }
 
 async fn migrate(client: &Client, migrations: &[&str]) -> Result<Found, Fault> {

@@ -124,3 +124,15 @@ async fn a_server_without_tls_is_refused_where_tls_is_required() {
     // Where it is only preferred, it is done without.
     open(&format!("{}?sslmode=prefer", database.url())).await;
 }
+
+#[tokio::test]
+async fn a_user_who_may_not_make_tables_is_told_so() {
+    let database = TestDatabase::create();
+    let role = format!("poor_{}", database.name());
+    query(&database.url(), &format!("CREATE ROLE {role} LOGIN")).unwrap();
+    let error = refusal(&database.url().replace("postgres@", &format!("{role}@"))).await.to_string();
+    query(&database.url(), &format!("DROP ROLE {role}")).unwrap();
+    let expected = format!("cannot be opened: permission denied for database {}", database.name());
+    assert!(error.ends_with(&expected), "{error}");
+    assert_eq!(schemas(&database), [""; 0]);
+}
