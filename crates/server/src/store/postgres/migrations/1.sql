@@ -206,10 +206,18 @@ BEGIN
     IF is_known THEN
         PERFORM handback.count_usage(known.client, -1, -known.bytes);
     END IF;
-    INSERT INTO handback.forgotten_call (request, since)
-    SELECT request, now() FROM handback.call WHERE session = gone AND ended IS NOT NULL
-    ON CONFLICT (request) DO UPDATE SET since = excluded.since;
-    DELETE FROM handback.call WHERE session = gone AND ended IS NOT NULL;
+    WITH deleted AS (
+        DELETE FROM handback.call WHERE session = gone AND ended IS NOT NULL RETURNING request, ended, size
+    ), forgotten AS (
+        INSERT INTO handback.forgotten_call (request, since) SELECT request, now() FROM deleted
+        ON CONFLICT (request) DO UPDATE SET since = excluded.since
+    )
+    -- Those that are not counted yet need not be taken off.
+    UPDATE handback.kept_calls SET bytes = bytes - counted.size
+    FROM (
+        SELECT sum(deleted.size) AS size FROM deleted, handback.kept_calls AS kept WHERE deleted.ended <= kept.counted_to
+    ) AS counted
+    WHERE counted.size IS NOT NULL;
     RETURN is_known;
 END
 $$;

@@ -185,3 +185,19 @@ async fn many_calls_are_deleted_some_at_a_time() {
     }
     assert_eq!(left, [150, 50, 10]);
 }
+
+#[tokio::test]
+async fn calls_that_were_deleted_with_their_session_take_no_room() {
+    let database = TestDatabase::create();
+    let bounds = Bounds { call_bytes: 100_000, ..Bounds::default() };
+    let mut store = bounded(&database.url(), bounds.clone()).await;
+    for round in 0..4 {
+        let calls = [1, 2, 3].map(|number| format!("r{round}.{number}"));
+        for id in &calls {
+            finish_large(&store, id, "ses_1").await;
+        }
+        store = again(store, &database, &bounds).await;
+        assert_eq!(listed(&store).await.len(), 3, "{round}");
+        store.delete_session(&session_id("ses_1")).await.unwrap();
+    }
+}
