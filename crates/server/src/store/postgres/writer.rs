@@ -183,7 +183,10 @@ impl Writer {
         let running = send_together(lane, operations, &mut self.saved);
         let run = tokio::time::timeout(ANSWERED_WITHIN, running).await;
         match run.unwrap_or(Err(Fault::Silent(ANSWERED_WITHIN.as_secs()))) {
-            Ok(has_written) => {
+            Ok(Committed { has_written, unread }) => {
+                for (place, fault) in unread {
+                    operations[place].work.fail(fault.store_error(&self.database));
+                }
                 self.commits.fetch_add(u64::from(has_written), Ordering::Relaxed);
                 if std::mem::replace(&mut self.is_stuck, false) {
                     tracing::info!(database = %self.database, "it can be written again");
@@ -199,32 +202,47 @@ impl Writer {
     }
 }
 
-/// Sends operations in one transaction, all at once, and waits for the answers. Returns whether something was written.
-async fn send_together(lane: &Lane, operations: &mut [Operation], saved: &mut SavedMessages) -> Result<bool, Fault> {
-    let writes = operations.iter().any(|operation| operation.changes().is_some());
+/// What became of a transaction that was committed.
+struct Committed {
+    has_written: bool,
+    /// The reads whose rows cannot be read, each by its place.
+    unread: Vec<(usize, Fault)>,
+}
+
+/// Sends operations in one transaction, all at once, and waits for the answers. After an error nothing is written, unless the
+/// connection is lost.
+async fn send_together(
+    lane: &Lane,
+    operations: &mut [Operation],
+    saved: &mut SavedMessages,
+) -> Result<Committed, Fault> {
+    let has_written = operations.iter().any(|operation| operation.changes().is_some());
     // The first poll of each sends it.
     let mut begun = sent(lane.run("BEGIN"));
     _ = poll!(&mut begun);
     let mut all = Vec::with_capacity(operations.len());
     for operation in operations {
+        let is_read = operation.changes().is_none();
         let mut sent = maybe_done(operation.work.send(lane, saved));
         _ = poll!(&mut sent);
-        all.push(sent);
+        all.push((is_read, sent));
     }
-    let mut committed = sent(lane.run("COMMIT"));
-    _ = poll!(&mut committed);
+    // What cannot even be sent must not be committed in part.
+    let is_whole = !all.iter().any(|(_, sent)| matches!(sent, MaybeDone::Done(Err(_))));
+    let mut ended = sent(lane.run(if is_whole { "COMMIT" } else { "ROLLBACK" }));
+    _ = poll!(&mut ended);
     finish(begun).await?;
-    let mut failed = Ok(());
-    for operation in all {
-        // After the first failure, the database refuses all others: it is the one that says why.
-        if let Err(fault) = finish(operation).await
-            && failed.is_ok()
-        {
-            failed = Err(fault);
+    let (mut failed, mut unread) = (Ok(()), Vec::new());
+    for (place, (is_read, operation)) in all.into_iter().enumerate() {
+        match finish(operation).await {
+            Err(fault) if is_read && !fault.is_of_postgres() => unread.push((place, fault)),
+            // After the first failure, the database refuses all others: it is the one that says why.
+            Err(fault) if failed.is_ok() => failed = Err(fault),
+            _ => {}
         }
     }
-    finish(committed).await?;
-    failed.map(|()| writes)
+    finish(ended).await?;
+    failed.map(|()| Committed { has_written, unread })
 }
 
 fn sent<'a>(work: impl Future<Output = Result<(), Fault>> + Send + 'a) -> MaybeDone<Sent<'a>> {

@@ -316,9 +316,9 @@ BEGIN
 END
 $$;
 
--- Appends events of a run, if it is known. Events that are stored already are left as they are. Returns how many are stored
--- before the first, if some before it are missing; then nothing is stored.
-CREATE FUNCTION handback.append_run_events(of_session TEXT, of_run TEXT, first BIGINT, events TEXT[]) RETURNS BIGINT
+-- Appends events of a run, if it is known. Events that are stored already are left as they are. Fails if some before the
+-- first are missing.
+CREATE FUNCTION handback.append_run_events(of_session TEXT, of_run TEXT, first BIGINT, events TEXT[]) RETURNS VOID
 LANGUAGE plpgsql AS $$
 DECLARE
     known RECORD;
@@ -329,11 +329,11 @@ BEGIN
     FROM handback.session JOIN handback.run ON run.session = session.number
     WHERE session.id = of_session AND run.id = of_run FOR NO KEY UPDATE OF session;
     IF NOT FOUND THEN
-        RETURN NULL;
+        RETURN;
     END IF;
     SELECT coalesce(max(number) + 1, 0) INTO stored FROM handback.run_event WHERE run = known.number;
     IF first > stored THEN
-        RETURN stored;
+        RAISE EXCEPTION 'event % of the run % cannot be kept: only % are kept before it', first, of_run, stored;
     END IF;
     INSERT INTO handback.run_event (run, number, event)
     SELECT known.number, first + told.place - 1, told.event
@@ -341,7 +341,6 @@ BEGIN
     SELECT coalesce(sum(octet_length(told.event)), 0) INTO more
     FROM unnest(events) WITH ORDINALITY AS told (event, place) WHERE first + told.place - 1 >= stored;
     PERFORM handback.grow_session(known.session, more);
-    RETURN NULL;
 END
 $$;
 

@@ -88,3 +88,38 @@ async fn many_writes_are_committed_together() {
     // What was under way before, and then 512 at a time.
     assert_eq!(store.commits(), before + 3);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_s_events_after_a_gap_fail_alone() {
+    a_bad_write_fails_alone("late", 7, "event 7 of the run run_1 cannot be kept: only 0 are kept before it").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_cannot_be_read_is_named_and_disturbs_no_write() {
+    let database = TestDatabase::create();
+    let relay = Relay::before(&database.url()).await;
+    let store = store(&relay).await;
+    query(&database.url(), "UPDATE handback.session SET content = '{' WHERE id = 'ses_1'").unwrap();
+    let (read, list, deleted, saved) = together(&relay, &store, || {
+        let saved = store.save_message(&Arc::new(user("ses_1", "msg_1")));
+        let read = store.session(&session_id("ses_1"));
+        let list = store.list_sessions(&SessionFilter::default(), None, Most::items(10));
+        (read, list, store.delete_session(&session_id("ses_2")), saved)
+    })
+    .await;
+    let error = read.await.unwrap_err().to_string();
+    let named = format!("{}: the session ses_1 cannot be read: ", relay.url().replace("postgres@", ""));
+    assert!(error.starts_with(&format!("the store failed: {named}")), "{error}");
+    list.await.unwrap_err();
+    assert!(deleted.await.unwrap(), "the session was there");
+    saved.await.unwrap();
+    assert_eq!(store.messages(&session_id("ses_1")).await.unwrap().len(), 1);
+
+    // What is written anew is whole again.
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
+    assert!(store.session(&session_id("ses_1")).await.unwrap().is_some());
+    query(&database.url(), "UPDATE handback.call SET client = 'not allowed' WHERE request = 'over'").unwrap();
+    let error = store.finished(&request_id("over")).await.unwrap_err().to_string();
+    assert!(error.contains(": the call over cannot be read: "), "{error}");
+    store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap_err();
+}
