@@ -223,7 +223,7 @@ END
 $$;
 
 -- Saves a message, if its session is known, and returns whether it is. The parts are those that may have changed; `parts` is
--- how many the message has in all.
+-- how many the message has in all. Fails if others than these are needed: then all must be sent.
 CREATE FUNCTION handback.save_message(
     of_session TEXT, new_id TEXT, new_parent TEXT, new_created BIGINT, new_open BOOLEAN, new_role TEXT,
     places INTEGER[], ids TEXT[], bodies TEXT[], parts INTEGER
@@ -242,6 +242,9 @@ BEGIN
     SELECT number, octet_length(role) AS size INTO known FROM handback.message
     WHERE session = owner AND id = new_id;
     IF NOT FOUND THEN
+        IF cardinality(places) < parts THEN
+            RAISE EXCEPTION 'the message % is not there, and only some of its parts were sent', new_id;
+        END IF;
         INSERT INTO handback.message (session, id, parent, created, open, role)
         VALUES (owner, new_id, new_parent, new_created, new_open, new_role)
         RETURNING number INTO saved;

@@ -123,3 +123,26 @@ async fn a_row_that_cannot_be_read_is_named_and_disturbs_no_write() {
     assert!(error.contains(": the call over cannot be read: "), "{error}");
     store.list_finished(&CallFilter::default(), None, Most::items(10)).await.unwrap_err();
 }
+
+/// Only the parts that changed are sent, and a message that was not kept has none.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_is_whole_though_it_was_first_saved_before_its_session() {
+    let database = TestDatabase::create();
+    let relay = Relay::before(&database.url()).await;
+    let store = store(&relay).await;
+    let parts = vec![text_part("prt_1", "one"), text_part("prt_2", "two")];
+    let message = Arc::new(Message { parts, ..user("ses_3", "msg_1") });
+    let all = together(&relay, &store, || {
+        [
+            store.save_message(&message),
+            store.save_session(&Arc::new(session("ses_3")), IfFull::Fails),
+            store.save_message(&message),
+        ]
+    })
+    .await;
+    for write in all {
+        write.await.unwrap();
+    }
+    let kept = store.messages(&session_id("ses_3")).await.unwrap();
+    assert_eq!(seen_messages(&kept), seen_messages(&[message]));
+}
