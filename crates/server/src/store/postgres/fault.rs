@@ -19,6 +19,9 @@ pub(super) enum Fault {
     Behind,
     #[error("it did not answer within {0} s")]
     Silent(u64),
+    /// No connection can be had, for whatever reason: it may pass.
+    #[error("{0}")]
+    Unreachable(String),
     #[error("another server uses this database; each needs a database of its own")]
     InUse,
     #[error("the server does not know this statement")]
@@ -29,7 +32,7 @@ impl Fault {
     /// Whether the connection is of no use any more, and what was under way may or may not have been written.
     pub(super) fn is_lost_connection(&self) -> bool {
         match self {
-            Self::Silent(_) | Self::InUse => true,
+            Self::Silent(_) | Self::Unreachable(_) | Self::InUse => true,
             Self::Postgres(error) => match error.code() {
                 None => {
                     error.is_closed()
@@ -51,7 +54,7 @@ impl Fault {
     pub(super) fn store_error(&self, database: &str) -> StoreError {
         let cause = format!("{database}: {self}");
         match self {
-            Self::Behind | Self::Silent(_) | Self::InUse => StoreError::Unavailable(cause),
+            Self::Behind | Self::Silent(_) | Self::Unreachable(_) | Self::InUse => StoreError::Unavailable(cause),
             Self::Postgres(error) => match error.code() {
                 Some(code) if *code == SqlState::DISK_FULL => StoreError::Full(cause),
                 Some(code) if is_passing(code) => StoreError::Unavailable(cause),

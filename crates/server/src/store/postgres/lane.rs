@@ -7,7 +7,7 @@ use ahash::HashMap;
 use futures_util::future::try_join_all;
 use tokio::task::AbortHandle;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Config, Row, Statement};
+use tokio_postgres::{Client, Config, Error, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::fault::Fault;
@@ -38,16 +38,14 @@ impl Lane {
     pub(super) async fn open(address: &Address) -> Result<Self, Fault> {
         let mut lane = Self::connect(address).await?;
         let all = [calls::ALL, clients::ALL, messages::ALL, runs::ALL, sessions::ALL, usage::ALL].concat();
-        let prepared = try_join_all(all.iter().map(|sql| lane.client.prepare(sql)));
-        let prepared = tokio::time::timeout(CONNECTED_WITHIN, prepared).await.map_err(|_| silent())??;
+        let prepared = reached(try_join_all(all.iter().map(|sql| lane.client.prepare(sql)))).await?;
         lane.statements = all.into_iter().zip(prepared).collect();
         Ok(lane)
     }
 
     /// Connects.
     pub(super) async fn connect(address: &Address) -> Result<Self, Fault> {
-        let connecting = address.config.connect(address.tls.clone());
-        let (client, connection) = tokio::time::timeout(CONNECTED_WITHIN, connecting).await.map_err(|_| silent())??;
+        let (client, connection) = reached(address.config.connect(address.tls.clone())).await?;
         // Its errors are those of the statements under way.
         let connection = tokio::spawn(async { _ = connection.await }).abort_handle();
         Ok(Self { client, statements: HashMap::default(), connection })
@@ -88,6 +86,13 @@ impl Drop for Lane {
     }
 }
 
-fn silent() -> Fault {
-    Fault::Silent(CONNECTED_WITHIN.as_secs())
+/// Waits for something that is done to connect. Whatever the database says against it may pass: it is started or restored, or
+/// its settings are changed.
+async fn reached<T>(connecting: impl Future<Output = Result<T, Error>>) -> Result<T, Fault> {
+    let fault = match tokio::time::timeout(CONNECTED_WITHIN, connecting).await {
+        Ok(Ok(reached)) => return Ok(reached),
+        Ok(Err(error)) => Fault::from(error),
+        Err(_) => Fault::Silent(CONNECTED_WITHIN.as_secs()),
+    };
+    Err(Fault::Unreachable(fault.to_string()))
 }

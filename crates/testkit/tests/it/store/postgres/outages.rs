@@ -124,3 +124,29 @@ impl OtherDatabase {
         query(&self.0, sql).unwrap();
     }
 }
+
+/// As while it is restored from a backup: whatever the database answers to who connects, it may pass.
+#[tokio::test]
+async fn what_waits_is_written_after_the_database_was_refused_by_name() {
+    let database = TestDatabase::create();
+    let server = OtherDatabase::of(&database);
+    let store = open(&database.url()).await;
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
+    store.save_run(&Arc::new(run("ses_1", "run_1")), IfFull::Fails).await.unwrap();
+    let (name, away) = (database.name(), format!("{}_away", database.name()));
+    server.run(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS false"));
+    server.run(&format!("SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{name}'"));
+    server.run(&format!("ALTER DATABASE {name} RENAME TO {away}"));
+
+    must_be_unavailable(store.save_session(&Arc::new(session("ses_2")), IfFull::Fails)).await;
+    must_be_unavailable(store.session(&session_id("ses_1"))).await;
+    let waiting = store.append_run_events(&session_id("ses_1"), &run_id("run_1"), 0, events(&["a"]));
+    must_be_unavailable(store.save_session(&Arc::new(session("ses_2")), IfFull::Fails)).await;
+
+    server.run(&format!("ALTER DATABASE {away} RENAME TO {name}"));
+    server.run(&format!("ALTER DATABASE {name} ALLOW_CONNECTIONS true"));
+    waiting.await.unwrap();
+    let kept = store.run_events(&session_id("ses_1"), &run_id("run_1"), 0).await.unwrap();
+    assert_eq!(texts(&kept), ["a"]);
+    store.save_session(&Arc::new(session("ses_2")), IfFull::Fails).await.unwrap();
+}
