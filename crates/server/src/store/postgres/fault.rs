@@ -45,6 +45,11 @@ impl Fault {
         }
     }
 
+    /// Whether a connection broke while something was under way, so that another one may do better.
+    pub(super) fn is_broken_connection(&self) -> bool {
+        matches!(self, Self::Postgres(_)) && self.is_lost_connection()
+    }
+
     /// Whether PostgreSQL knows of it, and rolls the transaction back.
     pub(super) fn is_of_postgres(&self) -> bool {
         matches!(self, Self::Postgres(_))

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::sync::Mutex;
+use tokio::time::Instant;
 
 use super::fault::Fault;
 use super::lane::{Address, Lane};
@@ -18,19 +19,19 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 
 pub(super) struct Readers {
     address: Address,
-    lanes: [Mutex<Option<Arc<Lane>>>; READERS],
+    places: [Mutex<Place>; READERS],
     next: AtomicUsize,
 }
 
 impl Readers {
     pub(super) fn new(address: Address) -> Self {
-        Self { address, lanes: Default::default(), next: AtomicUsize::new(0) }
+        Self { address, places: Default::default(), next: AtomicUsize::new(0) }
     }
 
     /// Reads, and replies. If the connection breaks, it is read once more over another one.
     pub(super) async fn read(&self, mut work: Box<dyn Work>, database: &str) {
         let mut read = self.try_to_read(&mut *work).await;
-        if read.as_ref().is_err_and(Fault::is_lost_connection) {
+        if read.as_ref().is_err_and(Fault::is_broken_connection) {
             read = self.try_to_read(&mut *work).await;
         }
         if let Err(fault) = read {
@@ -46,17 +47,37 @@ impl Readers {
         match tokio::time::timeout(ANSWERED_WITHIN, reading).await {
             Ok(read) => read,
             Err(_) => {
-                *self.lanes[place].lock().await = None;
+                self.places[place].lock().await.lane = None;
                 Err(Fault::Silent(ANSWERED_WITHIN.as_secs()))
             }
         }
     }
 
     async fn lane(&self, place: usize) -> Result<Arc<Lane>, Fault> {
-        let mut lane = self.lanes[place].lock().await;
-        match &*lane {
-            Some(open) if !open.is_closed() => Ok(open.clone()),
-            _ => Ok(lane.insert(Arc::new(Lane::open(&self.address).await?)).clone()),
+        let asked = Instant::now();
+        let mut place = self.places[place].lock().await;
+        if let Some(open) = place.lane.as_ref().filter(|lane| !lane.is_closed()) {
+            return Ok(open.clone());
+        }
+        if let Some((at, cause)) = &place.failed
+            && *at >= asked
+        {
+            return Err(Fault::Unreachable(cause.clone()));
+        }
+        match Lane::open(&self.address).await {
+            Ok(lane) => Ok(place.lane.insert(Arc::new(lane)).clone()),
+            Err(fault) => {
+                place.failed = Some((Instant::now(), fault.to_string()));
+                Err(fault)
+            }
         }
     }
+}
+
+/// A connection that is opened when it is needed.
+#[derive(Default)]
+struct Place {
+    lane: Option<Arc<Lane>>,
+    /// When it could not be opened the last time, and why. Whoever waited meanwhile does not try it again.
+    failed: Option<(Instant, String)>,
 }

@@ -85,3 +85,18 @@ async fn a_store_that_is_closed_while_its_database_is_away_says_what_was_not_wri
     assert!(kept.session(&session_id("ses_1")).await.unwrap().is_some());
     assert!(kept.session(&session_id("ses_2")).await.unwrap().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_reads_of_a_database_that_is_silent_fail_together() {
+    let database = TestDatabase::create();
+    let relay = Relay::before(&database.url()).await;
+    let store = open(relay.url()).await;
+    relay.hold();
+    relay.cut();
+    let mut reads: JoinSet<_> = (0..100).map(|_| store.session(&session_id("ses_1"))).collect();
+    while let Some(read) = soon(reads.join_next()).await {
+        must_be_unavailable(async { read.unwrap() }).await;
+    }
+    relay.open();
+    assert!(soon(store.session(&session_id("ses_1"))).await.unwrap().is_none());
+}
