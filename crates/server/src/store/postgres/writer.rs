@@ -20,6 +20,8 @@ use super::upkeep::Upkeep;
 
 /// How long a transaction may take. Then the connection is given up.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+/// How long it may take to delete the oldest calls and to add up usage. Then the connection is given up.
+const TIDIED_WITHIN: Duration = Duration::from_secs(10);
 /// For how long operations are tried again whose connection broke. Then their callers are told that they failed.
 const TRIED_FOR: Duration = Duration::from_secs(2);
 /// How often it is tried to connect again, and to write what waits.
@@ -79,12 +81,14 @@ impl Writer {
 
     /// Does what is due and nobody waits for.
     async fn look_after(&mut self) {
-        if self.lane.as_ref().is_none_or(Lane::is_closed) {
-            return;
+        let Some(lane) = self.lane.take_if(|lane| !lane.is_closed()) else { return };
+        let done = tokio::time::timeout(TIDIED_WITHIN, self.upkeep.run(&lane, &self.bounds)).await;
+        let done = done.unwrap_or(Err(Fault::Silent(TIDIED_WITHIN.as_secs())));
+        // A connection that says nothing is given up.
+        if !matches!(done, Err(Fault::Silent(_))) {
+            self.lane = Some(lane);
         }
-        if let Some(lane) = &self.lane
-            && let Err(fault) = self.upkeep.run(lane, &self.bounds).await
-        {
+        if let Err(fault) = done {
             tracing::warn!(database = %self.database, %fault, "the database could not be tidied up");
         }
     }

@@ -100,3 +100,12 @@ async fn many_reads_of_a_database_that_is_silent_fail_together() {
     relay.open();
     assert!(soon(store.session(&session_id("ses_1"))).await.unwrap().is_none());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_can_be_closed_although_its_database_is_silent() {
+    let database = TestDatabase::create();
+    let relay = Relay::before(&database.url()).await;
+    let store = open(relay.url()).await;
+    relay.hold();
+    tokio::time::timeout(super::SOON * 4, store.close()).await.expect("it closes").unwrap();
+}
