@@ -197,11 +197,12 @@ impl Postgres {
         let found = schema::prepare(first.client(), MIGRATIONS).await.map_err(refused)?;
         drop(first);
         must_be_usable(&database, found)?;
-        let lane = Writer::connect(&address).await.map_err(refused)?;
+        let (lane, process) = Writer::connect(&address).await.map_err(refused)?;
         let (queue, commits) = (Arc::new(Queue::new(bounds.queued, bounds.queued_bytes)), Arc::default());
         let writer = Writer {
             address: address.clone(),
             lane: Some(lane),
+            process,
             queue: queue.clone(),
             bounds,
             database: database.clone(),

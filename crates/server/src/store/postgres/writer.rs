@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::future::{MaybeDone, maybe_done};
 use futures_util::poll;
 use tokio::time::Instant;
+use tokio_postgres::error::SqlState;
 
 use super::Bounds;
 use super::fault::Fault;
@@ -27,14 +28,34 @@ const TRIED_FOR: Duration = Duration::from_secs(2);
 /// How often it is tried to connect again, and to write what waits.
 const TRIED_AGAIN: Duration = Duration::from_millis(250);
 
+/// How long a connection waits for the lock. A server that was killed has lost it once PostgreSQL sees that its connection is
+/// closed.
+const WAITS_FOR_LOCK: &str = "SET lock_timeout = '1s'";
 /// Only one server writes at a time: the holder of this lock. "handback" in ASCII.
-const ONE_SERVER: &str = "SELECT pg_try_advisory_lock(7521692543098643307)";
+const ONE_SERVER: &str = "SELECT pg_advisory_lock(7521692543098643307)";
+const WAITS_NO_MORE: &str = "RESET lock_timeout";
+
+/// The process of PostgreSQL that serves this connection. The number alone may be used again.
+const PROCESS: &str = "
+    SELECT pid, extract(epoch FROM backend_start)::TEXT FROM pg_stat_activity WHERE pid = pg_backend_pid()";
+/// Ends the process of an earlier connection, if it is still there.
+const END_PROCESS: &str = "
+    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE pid = $1 AND extract(epoch FROM backend_start)::TEXT = $2";
+
+/// The process of PostgreSQL that serves a connection.
+pub(super) struct Process {
+    number: i32,
+    started: String,
+}
 
 /// What the task owns.
 pub(super) struct Writer {
     pub(super) address: Address,
     /// The connection, while there is one.
     pub(super) lane: Option<Lane>,
+    /// What served the last connection, and may still have the lock.
+    pub(super) process: Process,
     pub(super) queue: Arc<Queue>,
     pub(super) bounds: Bounds,
     /// The database's name, for errors.
@@ -49,12 +70,21 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Connects as the only server that writes.
-    pub(super) async fn connect(address: &Address) -> Result<Lane, Fault> {
+    pub(super) async fn connect(address: &Address) -> Result<(Lane, Process), Fault> {
         let lane = Lane::open(address).await?;
-        match lane.client().query_one(ONE_SERVER, &[]).await?.try_get(0)? {
-            true => Ok(lane),
-            false => Err(Fault::InUse),
-        }
+        let process = lock(&lane, None).await?;
+        Ok((lane, process))
+    }
+
+    /// Connects again. PostgreSQL may not have noticed that the earlier connection is broken.
+    async fn connect_again(&mut self) -> Result<(), Fault> {
+        self.lane = None;
+        // Others may have written meanwhile.
+        self.saved.forget();
+        let lane = Lane::open(&self.address).await?;
+        self.process = lock(&lane, Some(&self.process)).await?;
+        self.lane = Some(lane);
+        Ok(())
     }
 
     /// Runs operations until the queue is closed and empty.
@@ -180,8 +210,7 @@ impl Writer {
     /// Runs operations in one transaction. After an error nothing is written, unless the connection is lost.
     async fn run_together(&mut self, operations: &mut [Operation]) -> Result<(), Fault> {
         if self.lane.as_ref().is_none_or(Lane::is_closed) {
-            self.lane = None;
-            self.lane = Some(Self::connect(&self.address).await?);
+            self.connect_again().await?;
         }
         let Some(lane) = &self.lane else { return Err(Fault::Unprepared) };
         let running = send_together(lane, operations, &mut self.saved);
@@ -204,6 +233,28 @@ impl Writer {
             }
         }
     }
+}
+
+/// Takes the lock for a connection, from its predecessor if that has it.
+async fn lock(lane: &Lane, predecessor: Option<&Process>) -> Result<Process, Fault> {
+    let taking = async {
+        let client = lane.client();
+        if let Some(Process { number, started }) = predecessor {
+            client.execute(END_PROCESS, &[number, started]).await?;
+        }
+        client.batch_execute(WAITS_FOR_LOCK).await?;
+        client.batch_execute(ONE_SERVER).await?;
+        client.batch_execute(WAITS_NO_MORE).await?;
+        let process = client.query_one(PROCESS, &[]).await?;
+        Ok(Process { number: process.try_get(0)?, started: process.try_get(1)? })
+    };
+    tokio::time::timeout(ANSWERED_WITHIN, taking)
+        .await
+        .unwrap_or(Err(Fault::Silent(ANSWERED_WITHIN.as_secs())))
+        .map_err(|fault: Fault| match fault {
+            Fault::Postgres(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Fault::InUse,
+            fault => Fault::Unreachable(fault.to_string()),
+        })
 }
 
 /// What became of a transaction that was committed.

@@ -16,7 +16,7 @@ use handback_server::store::postgres::Bounds;
 use handback_testkit::store_contract::samples::calls_of;
 
 /// How soon something must have ended that can have an answer at once.
-const SOON: Duration = Duration::from_secs(6);
+const SOON: Duration = Duration::from_secs(8);
 
 async fn open(url: &str) -> Arc<Postgres> {
     bounded(url, Bounds::default()).await

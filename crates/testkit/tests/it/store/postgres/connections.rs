@@ -109,3 +109,17 @@ async fn a_store_can_be_closed_although_its_database_is_silent() {
     relay.hold();
     tokio::time::timeout(super::SOON * 4, store.close()).await.expect("it closes").unwrap();
 }
+
+/// As after a partition: for PostgreSQL the old connection is still there, and has the lock of the one server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_gets_its_database_back_although_that_has_not_noticed_the_broken_connection() {
+    let database = TestDatabase::create();
+    let relay = Relay::before(&database.url()).await;
+    let store = open(relay.url()).await;
+    store.save_session(&Arc::new(session("ses_1")), IfFull::Fails).await.unwrap();
+    relay.cut_unnoticed();
+    soon(store.save_session(&Arc::new(session("ses_2")), IfFull::Waits)).await.unwrap();
+    soon(store.session(&session_id("ses_2"))).await.unwrap().unwrap();
+    // Another server is refused as before.
+    handback_server::store::Postgres::open(&database.url(), Default::default()).await.unwrap_err();
+}
