@@ -27,6 +27,8 @@ mod metrics;
 mod packages;
 mod page;
 #[cfg(unix)]
+mod postgres;
+#[cfg(unix)]
 mod processes;
 mod readme;
 #[cfg(unix)]
