@@ -22,8 +22,8 @@ use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 
 pub use self::ask::{Answer, Ask, AskSummary, Reply};
 pub use self::call::{
-    Ack, AckStatus, Attachment, Begun, CallHead, CallState, Cancellation, FinishedCall, JournaledCall, Origin, Outcome,
-    OutcomeKind, Phases, Success,
+    Ack, AckStatus, Attachment, Begun, CallHead, CallState, Cancellation, Ended, FinishedCall, JournaledCall, Origin,
+    Outcome, OutcomeKind, Phases, Success,
 };
 pub use self::listing::{Most, Page, SessionPlace};
 pub use self::memory::MemoryStore;
@@ -126,8 +126,9 @@ impl<S: CallStore + SessionStore + RunStore> Store for S {}
 
 /// The journal of calls, and the tools of clients.
 ///
-/// The call table, not the store, decides how a call ends. Each call has one `begin`, a `change` each time that it changes
-/// while it is open, and at most one `finish`. A `begin` or a `change` after a `finish` changes nothing.
+/// A call ends once, and the first `finish` counts. A call table lets nobody finish one of its calls twice, but several
+/// tables may share a store. Each call has one `begin`, and a `change` each time that it changes while it is open. A
+/// `begin`, a `change` or another `finish` after the first `finish` changes nothing.
 pub trait CallStore: Send + Sync + 'static {
     /// Records that a call is made.
     fn begin(&self, call: &JournaledCall, if_full: IfFull) -> StoreFuture<Begun>;
@@ -142,8 +143,8 @@ pub trait CallStore: Send + Sync + 'static {
     fn clients(&self) -> StoreFuture<Vec<(StoredClient, Vec<StoredTool>)>>;
     /// Whether another process can go on with what is stored.
     fn is_lasting(&self) -> bool;
-    /// Records that a call is over.
-    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()>;
+    /// Records that a call is over, unless it was before. The same end counts as the first one, however often it is recorded.
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<Ended>;
     /// Records an answer that came after the call was over. The first one counts. Returns whether it is this one.
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool>;
     /// Returns a finished call, if it is still stored.

@@ -12,8 +12,8 @@ use fastrand::Rng;
 use futures_util::FutureExt;
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 use handback_core::store::{
-    Begun, CallFilter, CallPage, CallStore, FinishedCall, IfFull, JournaledCall, MemoryStore, Message, Most, Outcome,
-    Page, RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture,
+    Begun, CallFilter, CallPage, CallStore, Ended, FinishedCall, IfFull, JournaledCall, MemoryStore, Message, Most,
+    Outcome, Page, RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture,
     StoredClient, StoredTool, ThreadRun,
 };
 use tokio::sync::{Notify, oneshot};
@@ -54,7 +54,7 @@ impl Kept {
         }
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<Ended> {
         self.open().retain(|open| open.head.request != call.head.request);
         self.memory.finish(call, if_full)
     }
@@ -274,7 +274,7 @@ impl CallStore for Mortal {
         true
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<Ended> {
         let call = call.clone();
         self.write(if_full, move |kept| kept.finish(&call, if_full))
     }

@@ -32,6 +32,7 @@ macro_rules! store_contract {
             calls: a_call_can_be_finished_that_was_never_begun,
             calls: a_beginning_that_comes_after_the_end_changes_nothing,
             calls: an_id_that_was_used_names_the_first_call_for_as_long_as_it_is_kept,
+            calls: the_first_end_of_a_call_counts,
             calls: the_calls_that_ended_last_are_listed_first,
             calls: calls_are_listed_by_client_and_session,
             calls: calls_are_paged_through_while_others_end,

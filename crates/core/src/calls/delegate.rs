@@ -31,8 +31,8 @@ use crate::events::Event;
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId, SessionId};
 use crate::schema::{InputError, one_line};
 use crate::store::{
-    Ask, Begun, CallHead, Cancellation, Executor, FinishedCall, IfFull, JournaledCall, Origin, Outcome, OutcomeKind,
-    StoreError, Tool,
+    Ask, Begun, CallHead, Cancellation, Ended, Executor, FinishedCall, IfFull, JournaledCall, Origin, Outcome,
+    OutcomeKind, StoreError, Tool,
 };
 use crate::tools::Permission;
 
@@ -421,15 +421,21 @@ impl Hub {
         match decided {
             // Journaled first: a result that was acknowledged is never lost.
             Decided::Ended(ending) => {
-                self.journal(ending).await?;
-                Ok(Taken::First)
+                let call = ending.call.clone();
+                match self.journal(ending).await? {
+                    Ended::First => Ok(Taken::First),
+                    // Another table that shares the store was first.
+                    Ended::Before(_) | Ended::Gone => {
+                        Box::pin(self.answer_finished(request, actor, answerer, call.outcome.clone())).await
+                    }
+                }
             }
             Decided::Before(None) => Ok(Taken::Again),
             // Journaling the first answer failed, or is in progress: the journal stores it once.
-            Decided::Before(Some(unjournaled)) => {
-                self.journal_now(&unjournaled).await?;
-                Ok(Taken::Again)
-            }
+            Decided::Before(Some(unjournaled)) => match (self.journal_now(&unjournaled).await?, outcome) {
+                (Ended::First, _) | (_, None) => Ok(Taken::Again),
+                (_, Some(outcome)) => Box::pin(self.answer_finished(request, actor, answerer, outcome)).await,
+            },
         }
     }
 
@@ -442,7 +448,7 @@ impl Hub {
         outcome: Outcome,
     ) -> Result<Taken, NotTaken> {
         if let Some(unjournaled) = self.unjournaled(request) {
-            // A late result can be kept with a call that the journal has.
+            // A late result can be kept with a call that the journal has. The end that counts is read next.
             self.journal_now(&unjournaled).await?;
         }
         let call = self.finished(request).await?.ok_or(NotTaken::Unknown)?;
@@ -479,7 +485,10 @@ impl Hub {
     async fn take_cancel(&self, request: &RequestId, actor: &Actor, reason: String) -> Result<(), NotTaken> {
         let outcome = Outcome::Cancelled(Cancellation::Requested(reason));
         match self.decide(request, actor, Answerer::Anybody, &mut Some(outcome)) {
-            Ok(Decided::Ended(ending)) => Ok(self.journal(ending).await?),
+            Ok(Decided::Ended(ending)) => match self.journal(ending).await? {
+                Ended::First => Ok(()),
+                Ended::Before(_) | Ended::Gone => Err(NotTaken::Over),
+            },
             Ok(Decided::Before(_)) => Err(NotTaken::Over),
             // A call is listed for longer than its answer is remembered.
             Err(NotTaken::Unknown) => match self.finished(request).await? {

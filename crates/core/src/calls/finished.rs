@@ -112,10 +112,11 @@ impl Finished {
         (now < call.at + self.common.limits.remembered_for).then_some(call)
     }
 
-    /// Notes that the end of a call is journaled.
-    pub(crate) fn journaled(&mut self, request: &RequestId) {
-        if let Some(known) = self.place(request).and_then(|place| self.calls.get_mut(place)) {
-            known.unjournaled = None;
+    /// Notes that a call is journaled, with the end that counts.
+    pub(crate) fn journaled(&mut self, call: &FinishedCall) {
+        if let Some(known) = self.place(&call.head.request).and_then(|place| self.calls.get_mut(place)) {
+            known.end = call.outcome.answer_hash().map_or(End::Otherwise, End::Answered);
+            (known.may_have_run, known.unjournaled) = (call.may_have_run, None);
         }
     }
 

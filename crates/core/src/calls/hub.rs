@@ -25,8 +25,8 @@ use crate::id::{ClientId, RequestId, SessionId, ToolId};
 use crate::limits::Limits;
 use crate::schema::Schemas;
 use crate::store::{
-    CallHead, CallState, CallStore, Cancellation, FinishedCall, IfFull, Origin, Outcome, Phases, Session, StoreError,
-    StoredClient, StoredTool, Tool, ToolSpec,
+    CallHead, CallState, CallStore, Cancellation, Ended, FinishedCall, IfFull, Origin, Outcome, Phases, Session,
+    StoreError, StoredClient, StoredTool, Tool, ToolSpec,
 };
 
 pub use self::listing::{CallCursor, CallPlace};
@@ -453,7 +453,8 @@ impl Hub {
         if let Some(ended) = self.unjournaled(request) {
             // An outcome is told when it is journaled. The journal stores it once.
             return match self.0.store.finish(&ended, IfFull::Fails).await {
-                Ok(()) => Ok(Some(ended.into())),
+                Ok(Ended::Before(before)) => Ok(Some(before.into())),
+                Ok(Ended::First | Ended::Gone) => Ok(Some(ended.into())),
                 // Until then the call is as it was, for whoever does not wait for the outcome.
                 Err(error) if error.is_passing() && wait.is_zero() => {
                     let state = if ended.may_have_run { CallState::Offered } else { CallState::Queued };

@@ -9,14 +9,14 @@ use crate::calls::hub::Hub;
 use crate::calls::table::Ending;
 use crate::calls::trail;
 use crate::id::RequestId;
-use crate::store::{FinishedCall, IfFull, Origin, StoreError, StoreFuture};
+use crate::store::{Ended, FinishedCall, IfFull, Origin, StoreError, StoreFuture};
 
 impl Hub {
     /// Journals the end of a call, then answers its waiters and tells listeners. Ends are written in the order of the calls
     /// of this function, whenever the futures are polled. If the disk is full, this fails, but the end counts: it is
-    /// journaled as soon as there is room.
-    pub(crate) fn journal(&self, ending: Ending) -> impl Future<Output = Result<(), StoreError>> + Send {
-        journaled(Ended::new(self, ending))
+    /// journaled as soon as there is room. If the call had ended before, in another table, that end is told.
+    pub(crate) fn journal(&self, ending: Ending) -> impl Future<Output = Result<Ended, StoreError>> + Send {
+        journaled(Journaling::new(self, ending))
     }
 
     /// Journals the end of a call, and logs a failure of the journal.
@@ -26,17 +26,18 @@ impl Hub {
     }
 
     /// Journals an end whose first write has failed, or is in progress. The journal stores it once.
-    pub(crate) async fn journal_now(&self, call: &Arc<FinishedCall>) -> Result<(), StoreError> {
-        self.0.store.finish(call, IfFull::Fails).await?;
-        self.of_call(&call.head.request, |table| table.finished.journaled(&call.head.request));
-        Ok(())
+    pub(crate) async fn journal_now(&self, call: &Arc<FinishedCall>) -> Result<Ended, StoreError> {
+        let finished = self.0.store.finish(call, IfFull::Fails).await?;
+        let counts = if let Ended::Before(before) = &finished { before } else { call };
+        self.of_call(&call.head.request, |table| table.finished.journaled(counts));
+        Ok(finished)
     }
 
     /// Journals the end of a call, for callers that cannot await. Listeners are told at once: nobody is acknowledged, and the
     /// call would end the same way in another process.
     pub(crate) fn journal_in_background(&self, ending: Ending) {
         self.of_client(ending.call.head.client(), |table| table.tell_end(&ending.call));
-        let mut ended = Ended::new(self.clone(), ending);
+        let mut ended = Journaling::new(self.clone(), ending);
         ended.is_told = true;
         ended.go_on_in_background();
     }
@@ -44,12 +45,12 @@ impl Hub {
 
 /// A call that has just ended and is being journaled. Its waiters are answered when it is journaled, or cannot be. If this
 /// is dropped before, because a connection broke, the write goes on without it.
-struct Ended<H: Borrow<Hub>> {
+struct Journaling<H: Borrow<Hub>> {
     hub: H,
     /// The end, until it is reported.
     ending: Option<Ending>,
     /// The write to the journal, until it has ended.
-    writing: Option<StoreFuture<()>>,
+    writing: Option<StoreFuture<Ended>>,
     /// Whether that write waits for room.
     waits: bool,
     is_journaled: bool,
@@ -59,7 +60,7 @@ struct Ended<H: Borrow<Hub>> {
     in_background: bool,
 }
 
-impl<H: Borrow<Hub>> Ended<H> {
+impl<H: Borrow<Hub>> Journaling<H> {
     fn new(hub: H, ending: Ending) -> Self {
         let writing = Some(hub.borrow().0.store.finish(&ending.call, IfFull::Fails));
         Self {
@@ -79,15 +80,18 @@ impl<H: Borrow<Hub>> Ended<H> {
         let Some(request) = ending.as_ref().map(|ending| ending.call.head.request.clone()) else { return };
         let span = ending.as_ref().map_or_else(Span::none, |ending| ending.span.clone());
         let (waits, is_told) = (self.waits, self.is_told);
-        let ended = Ended { hub, ending, writing, waits, is_journaled: false, is_told, in_background: true };
+        let ended = Journaling { hub, ending, writing, waits, is_journaled: false, is_told, in_background: true };
         let journaling = async move { log_failure(&request, journaled(ended).await) };
         let hub = self.hub.borrow();
         hub.0.tasks.spawn_on(journaling.instrument(span), &hub.0.runtime);
     }
 
     /// Takes note of the result of the write. If it may succeed later, another one waits for that.
-    fn written(&mut self, written: &Result<(), StoreError>) {
+    fn written(&mut self, written: &Result<Ended, StoreError>) {
         (self.writing, self.is_journaled) = (None, written.is_ok());
+        if let (Ok(Ended::Before(before)), Some(ending)) = (written, &mut self.ending) {
+            ending.call = before.clone();
+        }
         if let (Err(error), Some(ending)) = (written, &mut self.ending)
             && error.is_passing()
             && !self.waits
@@ -103,11 +107,11 @@ impl<H: Borrow<Hub>> Ended<H> {
 }
 
 /// Waits until the end is journaled. In the background it also waits for room.
-async fn journaled<H: Borrow<Hub>>(mut ended: Ended<H>) -> Result<(), StoreError> {
+async fn journaled<H: Borrow<Hub>>(mut ended: Journaling<H>) -> Result<Ended, StoreError> {
     loop {
         let written = match &mut ended.writing {
             Some(writing) => writing.await,
-            None => Ok(()),
+            None => Ok(Ended::First),
         };
         ended.written(&written);
         if ended.writing.is_none() || !ended.in_background {
@@ -116,13 +120,13 @@ async fn journaled<H: Borrow<Hub>>(mut ended: Ended<H>) -> Result<(), StoreError
     }
 }
 
-fn log_failure(request: &RequestId, journaled: Result<(), StoreError>) {
+fn log_failure(request: &RequestId, journaled: Result<Ended, StoreError>) {
     if let Err(error) = journaled {
         tracing::error!(call = request.as_str(), %error, "the end of a call was not journaled");
     }
 }
 
-impl<H: Borrow<Hub>> Drop for Ended<H> {
+impl<H: Borrow<Hub>> Drop for Journaling<H> {
     fn drop(&mut self) {
         if self.writing.is_some() && !self.in_background {
             return self.go_on_in_background();
@@ -132,7 +136,7 @@ impl<H: Borrow<Hub>> Drop for Ended<H> {
         hub.of_client(ending.call.head.client(), |table| {
             table.metrics.finished(&ending.call, &table.common.tool_names);
             if self.is_journaled {
-                table.finished.journaled(&ending.call.head.request);
+                table.finished.journaled(&ending.call);
             }
             if !self.is_told {
                 table.tell_end(&ending.call);

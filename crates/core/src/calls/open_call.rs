@@ -63,7 +63,7 @@ impl Hub {
             Known::Over => Some(self.join_finished_or_refuse(request, new, Refusal::Forgotten(request?.clone())).await),
             // An outcome is told when it is journaled. The journal may know another one, of an earlier call with this id.
             Known::Unjournaled(call) => match self.journal_now(&call).await {
-                Ok(()) => Some(self.join_finished_or_refuse(request, new, Refusal::Forgotten(request?.clone())).await),
+                Ok(_) => Some(self.join_finished_or_refuse(request, new, Refusal::Forgotten(request?.clone())).await),
                 Err(error) => Some(Err(error.into())),
             },
         }

@@ -93,6 +93,17 @@ pub enum Begun {
     Gone,
 }
 
+/// What the journal knows of a call that ends.
+#[derive(Debug)]
+pub enum Ended {
+    /// This end counts.
+    First,
+    /// The call had ended before, and that end counts.
+    Before(Arc<FinishedCall>),
+    /// The call had ended before, and how it ended is no longer stored.
+    Gone,
+}
+
 /// How a call ended. Every end is one of these, and each can be reported to a model.
 #[derive(Debug, Clone)]
 pub enum Outcome {
@@ -338,6 +349,17 @@ pub struct FinishedCall {
     pub claimant: Option<Box<str>>,
     /// The first answer that came too late, if the tool may have run.
     pub late: Option<Outcome>,
+}
+
+impl Ended {
+    /// What the journal knows of a call that ends like this and had ended before.
+    pub fn after(before: Arc<FinishedCall>, end: &FinishedCall) -> Self {
+        let is_same = before.attempt == end.attempt
+            && before.phases == end.phases
+            && before.outcome.kind() == end.outcome.kind()
+            && before.outcome.answer_hash() == end.outcome.answer_hash();
+        if is_same { Self::First } else { Self::Before(before) }
+    }
 }
 
 impl FinishedCall {

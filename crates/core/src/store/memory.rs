@@ -15,7 +15,7 @@ use super::{
 };
 use crate::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 use crate::limits::Limits;
-use crate::store::call::{Begun, FinishedCall, JournaledCall, Outcome};
+use crate::store::call::{Begun, Ended, FinishedCall, JournaledCall, Outcome};
 use crate::store::message::Message;
 use crate::store::run::ThreadRun;
 use crate::store::session::Session;
@@ -189,9 +189,8 @@ impl CallStore for MemoryStore {
         false
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>, _: IfFull) -> StoreFuture<()> {
-        self.calls.add(call);
-        ready(())
+    fn finish(&self, call: &Arc<FinishedCall>, _: IfFull) -> StoreFuture<Ended> {
+        ready(self.calls.add(call))
     }
 
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {

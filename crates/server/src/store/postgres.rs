@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 use handback_core::store::{
-    Begun, CallFilter, CallPage, CallStore, FinishedCall, IfFull, JournaledCall, Message, Most, Outcome, Page,
+    Begun, CallFilter, CallPage, CallStore, Ended, FinishedCall, IfFull, JournaledCall, Message, Most, Outcome, Page,
     RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture, StoredClient,
     StoredTool, ThreadRun, weight,
 };
@@ -293,6 +293,17 @@ impl Postgres {
         self.wait(queued, reply)
     }
 
+    /// Finds a finished call when it is polled, whatever waits to be written.
+    fn finder(&self, request: &RequestId) -> StoreFuture<Option<Arc<FinishedCall>>> {
+        let request = request.clone();
+        let (find, found) = work(&self.database, move |lane, _| Box::pin(calls::finished(lane, request.clone())));
+        let (readers, database) = (self.readers.clone(), self.database.clone());
+        Box::pin(async move {
+            readers.read(find, &database).await;
+            found.await.unwrap_or_else(|_| Err(closed(&database)))
+        })
+    }
+
     /// Writes about so many bytes, to a session if one is named.
     fn write<T, F>(
         &self,
@@ -361,17 +372,12 @@ impl CallStore for Postgres {
         let written = self.write(session, bytes, if_full.into(), Some(undo), move |lane, _| {
             Box::pin(calls::begin(lane, call.clone()))
         });
-        let request = head.request.clone();
-        let (find, found) = work(&self.database, move |lane, _| Box::pin(calls::finished(lane, request.clone())));
-        let (readers, database) = (self.readers.clone(), self.database.clone());
+        let find = self.finder(&head.request);
         Box::pin(async move {
             Ok(match written.await? {
-                Written::Open => Begun::New,
+                Written::First => Begun::New,
                 Written::Gone => Begun::Gone,
-                Written::Over => {
-                    readers.read(find, &database).await;
-                    found.await.unwrap_or_else(|_| Err(closed(&database)))?.map_or(Begun::Gone, Begun::Before)
-                }
+                Written::Over => find.await?.map_or(Begun::Gone, Begun::Before),
             })
         })
     }
@@ -405,10 +411,18 @@ impl CallStore for Postgres {
         true
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
-        let (session, bytes, call) = (&call.head.session, weight::of_call(call), call.clone());
-        self.write(Some(session), bytes, if_full.into(), None, move |lane, _| {
-            Box::pin(calls::finish(lane, call.clone()))
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<Ended> {
+        let (session, bytes, end) = (&call.head.session, weight::of_call(call), call.clone());
+        let written = self.write(Some(session), bytes, if_full.into(), None, move |lane, _| {
+            Box::pin(calls::finish(lane, end.clone()))
+        });
+        let (find, call) = (self.finder(&call.head.request), call.clone());
+        Box::pin(async move {
+            Ok(match written.await? {
+                Written::First => Ended::First,
+                Written::Gone => Ended::Gone,
+                Written::Over => find.await?.map_or(Ended::Gone, |before| Ended::after(before, &call)),
+            })
         })
     }
 

@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use handback_core::id::{ClientId, MessageId, RequestId, RunId, SessionId, ToolName};
 use handback_core::store::{
-    Begun, CallFilter, CallPage, CallStore, FinishedCall, IfFull, JournaledCall, Message, Most, Outcome, Page,
+    Begun, CallFilter, CallPage, CallStore, Ended, FinishedCall, IfFull, JournaledCall, Message, Most, Outcome, Page,
     RunStore, Session, SessionFilter, SessionPlace, SessionStore, StorageUsed, StoreError, StoreFuture, StoredClient,
     StoredTool, ThreadRun, weight,
 };
@@ -323,8 +323,9 @@ impl CallStore for Sqlite {
         true
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
-        self.save(&call.head.session, weight::of_call(call), if_full, call, calls::finish)
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<Ended> {
+        let (session, bytes, call) = (&call.head.session, weight::of_call(call), call.clone());
+        self.write(Some(session), bytes, if_full.into(), move |database| calls::finish(database, &call))
     }
 
     fn keep_late(&self, request: &RequestId, late: Outcome) -> StoreFuture<bool> {

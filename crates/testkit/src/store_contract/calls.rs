@@ -5,8 +5,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use handback_core::id::{CallId, ClientId, ConnectionName, MessageId, ToolName};
 use handback_core::store::{
-    Begun, CallFilter, CallHead, Effect, Executor, FinishedCall, IfFull, JournaledCall, Most, Origin, Outcome, Phases,
-    Store, Tool,
+    Begun, CallFilter, CallHead, Effect, Ended, Executor, FinishedCall, IfFull, JournaledCall, Most, Origin, Outcome,
+    Phases, Store, Tool,
 };
 
 use super::samples::{
@@ -138,6 +138,23 @@ pub async fn an_id_that_was_used_names_the_first_call_for_as_long_as_it_is_kept(
         assert_eq!(listed(&store, &CallFilter::default(), 10).await, ["r1"]);
         assert_eq!(found(&store, &first).await, Some(seen_call(&first)));
     }
+}
+
+/// Whoever ends a call learns whether that counts, and what counts if not.
+pub async fn the_first_end_of_a_call_counts(store: Arc<dyn Store>) {
+    let begun_call = Arc::new(head("r1", "desk", "ses_1"));
+    store.begin(&begun(&begun_call), IfFull::Fails).await.unwrap();
+    let (first, other) =
+        (finished(head("r1", "desk", "ses_1")), ended(head("r1", "desk", "ses_1"), Outcome::Disconnected));
+    // Even when both are on their way.
+    let (one, two) = (store.finish(&first, IfFull::Fails), store.finish(&other, IfFull::Waits));
+    assert!(matches!(two.await.unwrap(), Ended::Before(before) if seen_call(&before) == seen_call(&first)));
+    assert!(matches!(one.await.unwrap(), Ended::First));
+    // Whoever does not know whether an end was written writes it again.
+    assert!(matches!(store.finish(&first, IfFull::Fails).await.unwrap(), Ended::First));
+    store.keep_late(&first.head.request, Outcome::Error("late".into())).await.unwrap();
+    assert!(matches!(store.finish(&first, IfFull::Fails).await.unwrap(), Ended::First));
+    assert_eq!(listed(&store, &CallFilter::default(), 10).await, ["r1"]);
 }
 
 /// The order is that of the ends, not of the beginnings.

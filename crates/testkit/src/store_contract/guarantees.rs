@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use handback_core::clock::Time;
-use handback_core::store::{Begun, CallFilter, IfFull, Message, Most, Session, SessionFilter, Store, ThreadRun};
+use handback_core::store::{Begun, CallFilter, Ended, IfFull, Message, Most, Session, SessionFilter, Store, ThreadRun};
 use tokio::task::JoinSet;
 
 use super::samples::{
@@ -52,9 +52,10 @@ pub async fn a_read_sees_writes_that_nobody_has_waited_for(store: Arc<dyn Store>
     );
     assert_eq!(list.await.unwrap().items.len(), 1);
     assert_eq!(found.await.unwrap().as_deref().map(seen_session), Some(seen_session(&kept)));
-    for write in [told, made, ended, written, saved] {
+    for write in [told, made, written, saved] {
         write.await.unwrap();
     }
+    assert!(matches!(ended.await.unwrap(), Ended::First));
     assert!(matches!(beginning.await.unwrap(), Begun::New));
 }
 

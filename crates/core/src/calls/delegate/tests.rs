@@ -6,6 +6,7 @@ mod limited;
 mod preferred;
 mod repeated;
 mod replay;
+mod shared;
 
 use std::task::{Context, Waker};
 

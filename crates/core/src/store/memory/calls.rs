@@ -8,7 +8,7 @@ use ahash::HashMap;
 
 use crate::clock::{SHARDS, named_by};
 use crate::id::{RequestId, SessionId};
-use crate::store::call::{FinishedCall, Outcome};
+use crate::store::call::{Ended, FinishedCall, Outcome};
 use crate::store::{CallFilter, CallPage, Most, Page, StoreError, weight};
 
 /// After this many calls, one shard is swept of calls that are too old. The shards take turns.
@@ -113,11 +113,11 @@ impl FinishedCalls {
         Age { number: (number + 1).saturating_sub(self.most_calls), bytes: bytes.saturating_sub(self.most_bytes) }
     }
 
-    pub(super) fn add(&self, call: &Arc<FinishedCall>) {
+    pub(super) fn add(&self, call: &Arc<FinishedCall>) -> Ended {
         let bytes = weight::of_call(call);
         let mut calls = self.shard(shard_of(&call.head.request));
-        if calls.kept.get(&call.head.request).is_some_and(|kept| kept.age.is_kept(self.oldest())) {
-            return;
+        if let Some(before) = calls.kept.get(&call.head.request).filter(|kept| kept.age.is_kept(self.oldest())) {
+            return Ended::after(before.call.clone(), call);
         }
         // Numbered under the lock, so that a shard's calls are in the order of their numbers.
         let age = self.last.next(bytes);
@@ -135,6 +135,7 @@ impl FinishedCalls {
             let gone = self.shard((turn % shards) as u16).shrink(oldest);
             drop(gone);
         }
+        Ended::First
     }
 
     pub(super) fn keep_late(&self, request: &RequestId, late: Outcome) -> bool {

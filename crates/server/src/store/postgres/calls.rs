@@ -41,11 +41,16 @@ const FINISH: &str = "
         UPDATE handback.call SET ended = nextval('handback.call_end'), ended_at = now(), size = $2, ending = $9
         WHERE request = $1 AND ended IS NULL
         RETURNING 1
+    ), gone AS (
+        SELECT 1 FROM handback.forgotten_call WHERE request = $1 AND since >= now() - INTERVAL '1 day'
+    ), written AS (
+        INSERT INTO handback.call (request, size, session, client, head, input, offered, state, ending, ended, ended_at)
+        SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, nextval('handback.call_end'), now()
+        WHERE NOT EXISTS (SELECT FROM finished) AND NOT EXISTS (SELECT FROM gone)
+        ON CONFLICT (request) DO NOTHING
+        RETURNING 1
     )
-    INSERT INTO handback.call (request, size, session, client, head, input, offered, state, ending, ended, ended_at)
-    SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, nextval('handback.call_end'), now()
-    WHERE NOT EXISTS (SELECT FROM finished)
-    ON CONFLICT (request) DO NOTHING";
+    SELECT EXISTS (SELECT FROM finished) OR EXISTS (SELECT FROM written), EXISTS (SELECT FROM gone)";
 
 macro_rules! columns {
     () => {
@@ -114,11 +119,11 @@ pub(super) const ALL: &[&str] = &[
 /// How many calls, and how many ids, are deleted at a time.
 const PRUNED_AT_ONCE: i32 = 1_000;
 
-/// What became of a beginning.
+/// What became of a beginning or an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
-    /// The call is open.
-    Open,
+    /// It is written.
+    First,
     /// A call with this id is over.
     Over,
     /// A call with this id is over, and how it ended is no longer kept.
@@ -149,9 +154,12 @@ pub(super) async fn begin(lane: &Lane, call: JournaledCall) -> Result<Written, F
         &i64::from(call.offered),
         &state,
     ];
-    let row = lane.row(BEGIN, values).await?;
+    written(&lane.row(BEGIN, values).await?)
+}
+
+fn written(row: &Row) -> Result<Written, Fault> {
     Ok(match (row.try_get(0)?, row.try_get(1)?) {
-        (true, _) => Written::Open,
+        (true, _) => Written::First,
         (false, true) => Written::Gone,
         (false, false) => Written::Over,
     })
@@ -177,7 +185,7 @@ pub(super) async fn withdraw(lane: &Lane, request: RequestId) -> Result<(), Faul
     lane.query(WITHDRAW, &[&request.as_str()]).await.map(drop)
 }
 
-pub(super) async fn finish(lane: &Lane, call: Arc<FinishedCall>) -> Result<(), Fault> {
+pub(super) async fn finish(lane: &Lane, call: Arc<FinishedCall>) -> Result<Written, Fault> {
     let ending = serde_json::to_string(&EndingRef::from(&*call))?;
     let begun = JournaledCall { claimant: call.claimant.clone(), ..JournaledCall::new(call.head.clone()) };
     let Texts { head: text, state } = texts(&begun)?;
@@ -193,7 +201,7 @@ pub(super) async fn finish(lane: &Lane, call: Arc<FinishedCall>) -> Result<(), F
         &state,
         &ending,
     ];
-    lane.query(FINISH, values).await.map(drop)
+    written(&lane.row(FINISH, values).await?)
 }
 
 pub(super) async fn keep_late(lane: &Lane, request: RequestId, late: Outcome) -> Result<bool, Fault> {

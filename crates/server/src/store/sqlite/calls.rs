@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use handback_core::id::{RequestId, SessionId};
 use handback_core::store::{
-    Begun, CallFilter, CallHead, CallPage, FinishedCall, JournaledCall, Most, Outcome, Page, weight,
+    Begun, CallFilter, CallHead, CallPage, Ended, FinishedCall, JournaledCall, Most, Outcome, Page, weight,
 };
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, OptionalExtension, Params, Row, params};
@@ -88,7 +88,7 @@ const PRUNE_INTERVAL: Duration = Duration::from_mins(1);
 
 /// The calls that have ended so far.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Ended {
+pub(super) struct EndedCalls {
     /// The number of the last one.
     number: i64,
     /// How many bytes they take, with those that were deleted.
@@ -101,12 +101,12 @@ pub(super) struct Ended {
 #[derive(Debug, Default)]
 pub(super) struct Pruning {
     /// When they were last deleted, and the calls that had ended by then; `None` if some are left that are to be deleted.
-    last: Option<(Instant, Ended)>,
+    last: Option<(Instant, EndedCalls)>,
 }
 
 impl Pruning {
     /// Whether the oldest calls are to be deleted now.
-    pub(super) fn is_due(&self, ended: Ended, bounds: &Bounds) -> bool {
+    pub(super) fn is_due(&self, ended: EndedCalls, bounds: &Bounds) -> bool {
         let Some((at, before)) = self.last else { return true };
         let (calls, call_bytes) = bounds_of_calls(bounds);
         at.elapsed() >= PRUNE_INTERVAL
@@ -115,7 +115,7 @@ impl Pruning {
     }
 
     /// Takes note that the oldest calls are being deleted. If that fails, it is tried again later.
-    pub(super) fn begin(&mut self, ended: Ended) {
+    pub(super) fn begin(&mut self, ended: EndedCalls) {
         self.last = Some((Instant::now(), ended));
     }
 
@@ -150,19 +150,26 @@ pub(super) fn begin(database: &mut Database, journaled: &JournaledCall) -> Resul
     Ok(finished(&database.connection, &call.request)?.map_or(Begun::Gone, Begun::Before))
 }
 
-pub(super) fn finish(database: &mut Database, call: &FinishedCall) -> Result<(), Fault> {
+pub(super) fn finish(database: &mut Database, call: &FinishedCall) -> Result<Ended, Fault> {
     let ending = serde_json::to_string(&EndingRef::from(call))?;
-    if !end(database, call, &ending)? {
-        // Its beginning could not be written, or it has ended already.
-        begin(database, &JournaledCall { claimant: call.claimant.clone(), ..JournaledCall::new(call.head.clone()) })?;
-        end(database, call, &ending)?;
+    if end(database, call, &ending)? {
+        return Ok(Ended::First);
     }
-    Ok(())
+    // Its beginning could not be written, or it has ended already.
+    let begun = JournaledCall { claimant: call.claimant.clone(), ..JournaledCall::new(call.head.clone()) };
+    Ok(match begin(database, &begun)? {
+        Begun::New => {
+            end(database, call, &ending)?;
+            Ended::First
+        }
+        Begun::Before(before) => Ended::after(before, call),
+        Begun::Gone => Ended::Gone,
+    })
 }
 
 /// Ends an unfinished call. Returns whether there is one.
 fn end(database: &mut Database, call: &FinishedCall, ending: &str) -> Result<bool, Fault> {
-    let Ended { number, bytes, .. } = database.ended;
+    let EndedCalls { number, bytes, .. } = database.ended;
     let size = integer(weight::of_call(call));
     let mut statement = database.connection.prepare_cached(FINISH)?;
     if statement.execute(params![call.head.request.as_str(), number + 1, size, ending, bytes])? == 0 {
@@ -224,7 +231,7 @@ pub(super) fn delete_of_session(database: &mut Database, session: &SessionId) ->
 /// Deletes the oldest finished calls while they exceed the bounds, some at a time. Returns whether there may be more. Calls
 /// that were deleted with their sessions count until all older ones are deleted, too.
 pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<bool, Fault> {
-    let Ended { number: last, bytes: all, .. } = database.ended;
+    let EndedCalls { number: last, bytes: all, .. } = database.ended;
     let (most_calls, most_bytes) = bounds_of_calls(bounds);
     let oldest_age = i64::try_from(bounds.call_age.as_millis()).unwrap_or(i64::MAX);
     let (mut forgotten, mut count, mut first) = (None, 0, None);
@@ -253,10 +260,10 @@ pub(super) fn prune(database: &mut Database, bounds: &Bounds) -> Result<bool, Fa
 }
 
 /// The calls that have ended so far.
-pub(super) fn ended(connection: &Connection) -> Result<Ended, Fault> {
+pub(super) fn ended(connection: &Connection) -> Result<EndedCalls, Fault> {
     let last = connection.query_row(LAST, [], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let (number, bytes) = last.unwrap_or_default();
-    Ok(Ended { number, bytes, has_forgotten: connection.query_row(HAS_FORGOTTEN, [], |row| row.get(0))? })
+    Ok(EndedCalls { number, bytes, has_forgotten: connection.query_row(HAS_FORGOTTEN, [], |row| row.get(0))? })
 }
 
 /// The calls that are not over.

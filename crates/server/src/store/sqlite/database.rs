@@ -10,7 +10,7 @@ use rusqlite::{Connection, Error, ErrorCode, Params, Row};
 use serde::de::DeserializeOwned;
 
 use super::Bounds;
-use super::calls::{self, Ended, Pruning};
+use super::calls::{self, EndedCalls, Pruning};
 use super::guard::Guard;
 use super::messages::SavedMessages;
 use super::usage::Counter;
@@ -44,9 +44,9 @@ pub(super) enum Fault {
 pub(super) struct Database {
     pub(super) connection: Connection,
     /// The calls that have ended so far.
-    pub(super) ended: Ended,
+    pub(super) ended: EndedCalls,
     /// Those that are committed.
-    committed: Ended,
+    committed: EndedCalls,
     pub(super) pruning: Pruning,
     pub(super) saved: SavedMessages,
     pub(super) counter: Counter,

@@ -57,7 +57,7 @@ impl CallStore for SlowStore {
         self.kept.is_lasting()
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<Ended> {
         self.slowly(|kept| kept.finish(call, if_full))
     }
 
@@ -335,7 +335,7 @@ impl CallStore for BusyStore {
         self.kept.is_lasting()
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<Ended> {
         self.kept.finish(call, if_full)
     }
 

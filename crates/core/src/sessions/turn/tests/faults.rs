@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::events::until_idle;
 use super::*;
 use crate::store::{
-    Begun, CallFilter, FinishedCall, JournaledCall, Most, Page, SessionFilter, SessionPlace, StorageUsed, StoreError,
-    StoreFuture, weight,
+    Begun, CallFilter, Ended, FinishedCall, JournaledCall, Most, Page, SessionFilter, SessionPlace, StorageUsed,
+    StoreError, StoreFuture, weight,
 };
 use crate::store::{StoredClient, StoredTool};
 
@@ -67,7 +67,7 @@ impl CallStore for OddStore {
         self.kept.is_lasting()
     }
 
-    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<()> {
+    fn finish(&self, call: &Arc<FinishedCall>, if_full: IfFull) -> StoreFuture<Ended> {
         self.slowly(&self.fails.finish, || self.kept.finish(call, if_full))
     }
 

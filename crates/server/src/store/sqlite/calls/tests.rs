@@ -36,7 +36,7 @@ fn every_statement_has_its_index() {
 fn the_oldest_are_deleted_when_there_are_more_or_after_a_while() {
     let bounds = Bounds { calls: 320, call_bytes: 32_000, ..Bounds::default() };
     let now = Instant::now();
-    let ended = |number, bytes| Ended { number, bytes, has_forgotten: false };
+    let ended = |number, bytes| EndedCalls { number, bytes, has_forgotten: false };
     let is_due = |at, before, after, bounds| Pruning { last: Some((at, before)) }.is_due(after, bounds);
     assert!(Pruning::default().is_due(ended(0, 0), &bounds));
     assert!(!is_due(now, ended(91, 8_001), ended(100, 9_000), &bounds));
@@ -133,7 +133,7 @@ fn what_is_too_old_is_deleted_some_at_a_time() {
     let large = Outcome::Error("x".repeat(3 << 20));
     let calls = ["a", "b", "c", "d", "e"].map(|request| FinishedCall { outcome: large.clone(), ..call(request) });
     database.begin().unwrap();
-    calls.iter().for_each(|call| finish(&mut database, call).unwrap());
+    calls.iter().for_each(|call| _ = finish(&mut database, call).unwrap());
     database.commit().unwrap();
     database.prune(&bounds).unwrap();
     assert_eq!(count(&database, "call"), 2);
