@@ -217,6 +217,28 @@ impl ToolId {
     }
 }
 
+/// One process of a server, among several that share a store. A number is never used again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(i64);
+
+impl NodeId {
+    /// The node with this number.
+    pub fn new(number: i64) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub fn number(self) -> i64 {
+        self.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
 /// A position in a stream: the number of a frame, and the server process that numbered it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventId {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod aside;
+pub mod bus;
 pub mod calls;
 pub mod clock;
 pub mod events;

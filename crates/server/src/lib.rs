@@ -4,6 +4,7 @@ pub mod api;
 pub mod app;
 pub mod auth;
 pub mod body;
+pub mod bus;
 pub mod config;
 mod console;
 pub mod frontend_tools;

@@ -15,6 +15,7 @@
 //! | [`faults`] | the chaos proxy, for a test's server |
 //! | [`fuzzing`] | what must hold for whatever is read from outside, for fuzz targets and their corpora |
 //! | [`storm`] | many calls of every kind, and whether all who saw them agree |
+//! | [`mod@bus_contract`] | what every bus must do, as tests |
 //! | [`mod@store_contract`] | what every store must do, as tests |
 //! | [`upstream`] | a provider whose answers the test writes |
 //! | [`mortal`] | a store that outlives its process, and a process that dies between two writes |
@@ -26,6 +27,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code: a failure is a failed test")]
 
 pub mod agui;
+pub mod bus_contract;
 pub mod chat;
 pub mod client;
 pub mod faults;

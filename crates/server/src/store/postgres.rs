@@ -56,7 +56,9 @@ use self::schema::{Found, MIGRATIONS};
 use self::upkeep::Upkeep;
 use self::writer::Writer;
 
+pub(crate) use self::address::read as read_address;
 pub use self::address::{BadAddress, name_of};
+pub(crate) use self::lane::Address;
 
 /// About how many bytes a small operation takes in the queue.
 const SMALL: usize = 512;

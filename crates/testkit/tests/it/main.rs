@@ -4,6 +4,7 @@
 mod access;
 mod agui;
 mod bad_input;
+mod bus;
 mod chat;
 mod console;
 mod corpora;

@@ -39,7 +39,7 @@ pub enum BadAddress {
 
 /// Reads a URL. Besides what the driver knows, it may have `sslmode=verify-full` and `sslrootcert=FILE`. Wherever there is TLS,
 /// the certificate is checked.
-pub(super) fn read(url: &str) -> Result<Address, BadAddress> {
+pub(crate) fn read(url: &str) -> Result<Address, BadAddress> {
     let bad = |cause: &dyn fmt::Display| BadAddress::Url(cause.to_string());
     let (url, trusted) = take_trusted(url);
     let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {

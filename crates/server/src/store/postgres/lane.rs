@@ -21,9 +21,9 @@ pub(super) type Values<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// How a database is reached.
 #[derive(Clone)]
-pub(super) struct Address {
-    pub(super) config: Config,
-    pub(super) tls: MakeRustlsConnect,
+pub(crate) struct Address {
+    pub(crate) config: Config,
+    pub(crate) tls: MakeRustlsConnect,
 }
 
 /// A connection with its prepared statements.
