@@ -15,9 +15,9 @@ use handback_core::bus::{Bus, Hearing, Inbox, Note};
 use handback_core::id::NodeId;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 use tokio_postgres::{AsyncMessage, Client};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::store::postgres::{Address, BadAddress, name_of, read_address};
 
@@ -39,7 +39,7 @@ const NOTIFY: &str = "SELECT pg_notify($1, $2)";
 /// A bus over PostgreSQL. Dropping it disconnects.
 pub struct PostgresBus {
     shared: Arc<Shared>,
-    task: AbortHandle,
+    _task: AbortOnDropHandle<()>,
 }
 
 struct Shared {
@@ -57,17 +57,12 @@ struct Shared {
 /// A connection that listens.
 struct Listening {
     client: Client,
-    connection: AbortHandle,
+    /// Reads what arrives, for as long as this is there.
+    _connection: AbortOnDropHandle<()>,
     /// Cancelled when the connection is closed.
     closed: CancellationToken,
     /// Whether notes arrive: not if something between here and the database shares its connections.
     hears: bool,
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        self.connection.abort();
-    }
 }
 
 impl PostgresBus {
@@ -83,19 +78,13 @@ impl PostgresBus {
             more: Notify::new(),
             is_listening: AtomicBool::new(false),
         });
-        let task = Handle::current().spawn(keep_listening(shared.clone())).abort_handle();
-        Ok(Self { shared, task })
+        let _task = AbortOnDropHandle::new(Handle::current().spawn(keep_listening(shared.clone())));
+        Ok(Self { shared, _task })
     }
 
     /// Whether notes arrive at the moment.
     pub fn is_listening(&self) -> bool {
         self.shared.is_listening.load(Ordering::Relaxed)
-    }
-}
-
-impl Drop for PostgresBus {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -137,8 +126,8 @@ impl Shared {
                 }
             }
         };
-        let connection = tokio::spawn(reading).abort_handle();
-        let mut listening = Listening { client, connection, closed, hears: true };
+        let _connection = AbortOnDropHandle::new(Handle::current().spawn(reading));
+        let mut listening = Listening { client, _connection, closed, hears: true };
         let node = self.node;
         let listen = format!("SET synchronous_commit = off; LISTEN {CHANNEL}; LISTEN {CHANNEL}_{node}");
         listening.client.batch_execute(&listen).await?;

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use ahash::HashMap;
 use futures_util::future::try_join_all;
-use tokio::task::AbortHandle;
+use tokio::runtime::Handle;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Config, Error, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::fault::Fault;
 use super::{calls, clients, messages, runs, sessions, usage};
@@ -30,7 +31,8 @@ pub(crate) struct Address {
 pub(super) struct Lane {
     client: Client,
     statements: HashMap<&'static str, Statement>,
-    connection: AbortHandle,
+    /// Speaks with the database for as long as this is there. What is under way then is not waited for.
+    _connection: AbortOnDropHandle<()>,
 }
 
 impl Lane {
@@ -47,8 +49,9 @@ impl Lane {
     pub(super) async fn connect(address: &Address) -> Result<Self, Fault> {
         let (client, connection) = reached(address.config.connect(address.tls.clone())).await?;
         // Its errors are those of the statements under way.
-        let connection = tokio::spawn(async { _ = connection.await }).abort_handle();
-        Ok(Self { client, statements: HashMap::default(), connection })
+        let speaking = async { _ = connection.await };
+        let _connection = AbortOnDropHandle::new(Handle::current().spawn(speaking));
+        Ok(Self { client, statements: HashMap::default(), _connection })
     }
 
     /// Whether the connection is closed.
@@ -76,13 +79,6 @@ impl Lane {
     /// The client, for what is done once.
     pub(super) fn client(&self) -> &Client {
         &self.client
-    }
-}
-
-impl Drop for Lane {
-    fn drop(&mut self) {
-        // What is under way is not waited for.
-        self.connection.abort();
     }
 }
 
