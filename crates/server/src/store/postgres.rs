@@ -593,3 +593,6 @@ fn together(all: Vec<Sent<'_>>) -> Sent<'_> {
         Ok(())
     })
 }
+
+#[cfg(test)]
+mod tests;

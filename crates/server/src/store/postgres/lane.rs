@@ -39,7 +39,7 @@ impl Lane {
     /// Connects, and prepares all statements.
     pub(super) async fn open(address: &Address) -> Result<Self, Fault> {
         let mut lane = Self::connect(address).await?;
-        let all = [calls::ALL, clients::ALL, messages::ALL, runs::ALL, sessions::ALL, usage::ALL].concat();
+        let all = all();
         let prepared = reached(try_join_all(all.iter().map(|sql| lane.client.prepare(sql)))).await?;
         lane.statements = all.into_iter().zip(prepared).collect();
         Ok(lane)
@@ -80,6 +80,11 @@ impl Lane {
     pub(super) fn client(&self) -> &Client {
         &self.client
     }
+}
+
+/// All statements.
+pub(super) fn all() -> Vec<&'static str> {
+    [calls::ALL, clients::ALL, messages::ALL, runs::ALL, sessions::ALL, usage::ALL].concat()
 }
 
 /// Waits for something that is done to connect. Whatever the database says against it may pass: it is started or restored, or

@@ -11,18 +11,19 @@ use super::rows::{integer, json};
 
 const SAVE: &str = "SELECT handback.save_run($1, $2, $3, $4)";
 
-macro_rules! select {
+macro_rules! of_session {
     ($rest:literal) => {
         concat!(
-            "SELECT run.id, run.content FROM handback.run JOIN handback.session ON session.number = run.session ",
+            "SELECT id, content FROM handback.run
+            WHERE session = (SELECT session.number FROM handback.session WHERE session.id = $1) ",
             $rest
         )
     };
 }
 
-const FIND: &str = select!("WHERE session.id = $1 AND run.id = $2");
-const LIST: &str = select!("WHERE session.id = $1 ORDER BY run.number");
-const UNFINISHED: &str = select!("WHERE run.unfinished ORDER BY run.number");
+const FIND: &str = of_session!("AND id = $2");
+const LIST: &str = of_session!("ORDER BY number");
+const UNFINISHED: &str = "SELECT id, content FROM handback.run WHERE unfinished ORDER BY number";
 
 const APPEND: &str = "SELECT handback.append_run_events($1, $2, $3, $4)";
 
