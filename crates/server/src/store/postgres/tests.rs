@@ -70,3 +70,13 @@ async fn every_statement_has_its_index() {
         assert!(uses_indices(sql, &plan), "{sql}\n{}", plan.join("\n"));
     }
 }
+
+/// A machine that is gone must not keep the lock of the one server for hours.
+#[tokio::test]
+async fn the_database_looks_whether_the_server_is_still_there() {
+    let (address, _) = prepared().await;
+    let (lane, _) = Writer::connect(&address).await.unwrap();
+    let patience = "SELECT current_setting('tcp_keepalives_idle')::INTEGER
+        + current_setting('tcp_keepalives_interval')::INTEGER * current_setting('tcp_keepalives_count')::INTEGER";
+    assert_eq!(texts(&lane, patience).await, ["15"]);
+}

@@ -33,7 +33,9 @@ const TRIED_AGAIN: Duration = Duration::from_millis(250);
 const WAITS_FOR_LOCK: &str = "SET lock_timeout = '1s'";
 /// Only one server writes at a time: the holder of this lock. "handback" in ASCII.
 const ONE_SERVER: &str = "SELECT pg_advisory_lock(7521692543098643307)";
-const WAITS_NO_MORE: &str = "RESET lock_timeout";
+/// Beyond it nothing waits. PostgreSQL asks whether this machine is still there, and soon lets another one have the lock if not.
+const HOLDS_LOCK: &str = "
+    RESET lock_timeout; SET tcp_keepalives_idle = 6; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3";
 
 /// The process of PostgreSQL that serves this connection. The number alone may be used again.
 const PROCESS: &str = "
@@ -244,17 +246,15 @@ async fn lock(lane: &Lane, predecessor: Option<&Process>) -> Result<Process, Fau
         }
         client.batch_execute(WAITS_FOR_LOCK).await?;
         client.batch_execute(ONE_SERVER).await?;
-        client.batch_execute(WAITS_NO_MORE).await?;
+        client.batch_execute(HOLDS_LOCK).await?;
         let process = client.query_one(PROCESS, &[]).await?;
         Ok(Process { number: process.try_get(0)?, started: process.try_get(1)? })
     };
-    tokio::time::timeout(ANSWERED_WITHIN, taking)
-        .await
-        .unwrap_or(Err(Fault::Silent(ANSWERED_WITHIN.as_secs())))
-        .map_err(|fault: Fault| match fault {
-            Fault::Postgres(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Fault::InUse,
-            fault => Fault::Unreachable(fault.to_string()),
-        })
+    let taken = tokio::time::timeout(ANSWERED_WITHIN, taking).await;
+    taken.unwrap_or(Err(Fault::Silent(ANSWERED_WITHIN.as_secs()))).map_err(|fault| match fault {
+        Fault::Postgres(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Fault::InUse,
+        fault => Fault::Unreachable(fault.to_string()),
+    })
 }
 
 /// What became of a transaction that was committed.
