@@ -1,4 +1,4 @@
-//! Assembles the server: the only place that names concrete stores and models.
+//! Assembles the server: the only place that names concrete models. [`crate::store`] chooses the store.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -49,6 +49,7 @@ impl Relay {
         let url = format!("{start}@{}{name}", listener.local_addr().expect("it has an address"));
         let (gate, seen) = watch::channel(OPEN);
         let stop = CancellationToken::new();
+        #[expect(clippy::disallowed_methods, reason = "it ends when the relay is dropped")]
         tokio::spawn(stop.clone().run_until_cancelled_owned(serve(listener, upstream, seen)));
         Self { url, gate, _stop: stop.drop_guard() }
     }

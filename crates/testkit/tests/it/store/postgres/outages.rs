@@ -4,15 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use handback_core::store::{CallStore, IfFull, RunStore, SessionStore, StoreError};
+use handback_server::config::Secret;
 use handback_server::store::Postgres;
 use handback_testkit::server::until;
 use handback_testkit::store_contract::samples::{
     begun, events, finished, head, request_id, run, run_id, session, session_id, texts,
 };
-use handback_testkit::{OwnPostgres, TestDatabase, postgres::query};
+use handback_testkit::{OwnPostgres, Relay, TestDatabase, TestServer, postgres::query};
+use reqwest::Method;
+use serde_json::json;
 use tokio::task::JoinSet;
 
-use super::{must_be_unavailable, open};
+use super::{must_be_unavailable, open, soon};
 
 /// Makes calls until it is told to end. Returns those whose end was acknowledged.
 async fn call(store: Arc<Postgres>, name: String, is_over: Arc<AtomicBool>) -> Vec<String> {
@@ -110,6 +113,30 @@ async fn nothing_is_lost_when_the_database_is_stopped_and_started_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_is_lost_when_the_database_is_killed_and_started_again() {
     an_outage_loses_nothing(OwnPostgres::kill).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_says_that_its_database_is_away_and_goes_on_when_it_is_back() {
+    let database = TestDatabase::create();
+    let relay = Relay::before(&database.url()).await;
+    let url = relay.url().to_owned();
+    let server = TestServer::with(|config| config.database = Some(Secret::new(url))).await;
+    let kept = server.session(json!({})).await;
+    relay.close();
+    for (method, path) in [(Method::POST, "/session"), (Method::GET, "/session"), (Method::GET, "/readyz")] {
+        let refused = soon(server.request(method, path).json(&json!({})).send()).await.unwrap();
+        assert_eq!(
+            (refused.status().as_u16(), refused.headers()["retry-after"].as_bytes()),
+            (503, &b"1"[..]),
+            "{path}"
+        );
+    }
+    assert_eq!(server.get("/healthz").await.status, 200);
+    relay.open();
+    until("it is ready", async || server.get("/readyz").await.status == 200).await;
+    assert_eq!(server.get(&format!("/session/{kept}")).await.status, 200);
+    server.session(json!({})).await;
+    server.stop().await;
 }
 
 /// The database through which the server can be told what to do with another one.
