@@ -50,8 +50,11 @@ async fn all_of_it_is_there_after_a_restart() {
     for _ in 0..2 {
         store = again(store, &database, &Bounds::default()).await;
         assert_eq!(store.session(&kept.id).await.unwrap().as_deref().map(seen_session), Some(seen_session(&kept)));
-        assert_eq!(seen_messages(&store.messages(&kept.id).await.unwrap()), seen_messages(&[message.clone()]));
-        assert_eq!(seen_messages(&store.open_turns().await.unwrap()), seen_messages(&[message.clone()]));
+        assert_eq!(
+            seen_messages(&store.messages(&kept.id).await.unwrap()),
+            seen_messages(std::slice::from_ref(&message))
+        );
+        assert_eq!(seen_messages(&store.open_turns().await.unwrap()), seen_messages(std::slice::from_ref(&message)));
         assert_eq!(seen_runs(&store.unfinished_runs().await.unwrap()), [seen_run(&made)]);
         assert_eq!(texts(&store.run_events(&kept.id, &made.id, 0).await.unwrap()), ["a", "b"]);
         for call in &calls {
