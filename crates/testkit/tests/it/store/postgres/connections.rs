@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use handback_core::store::{Begun, CallStore, IfFull, RunStore, SessionStore};
+use handback_core::store::{Begun, CallStore, Ended, IfFull, RunStore, SessionStore};
 use handback_testkit::postgres::query;
 use handback_testkit::server::until;
-use handback_testkit::store_contract::samples::{begun, events, head, run, run_id, session, session_id, texts};
+use handback_testkit::store_contract::samples::{
+    begun, events, finished, head, run, run_id, session, session_id, texts,
+};
 use handback_testkit::{Relay, TestDatabase};
 use tokio::task::JoinSet;
 
@@ -44,6 +46,13 @@ async fn what_was_written_when_the_connection_broke_is_written_once() {
     relay.open();
     soon(told).await.unwrap();
     assert_eq!(store.open_calls().await.unwrap().len(), 1);
+    // An end is the first one although it was there when it was written again.
+    relay.hold_answers();
+    let ended = store.finish(&finished(head("r1", "desk", "ses_1")), IfFull::Fails);
+    until_there(&database, "SELECT count(*) FROM handback.call WHERE ended IS NOT NULL", "1").await;
+    relay.cut();
+    relay.open();
+    assert!(matches!(soon(ended).await.unwrap(), Ended::First));
     let kept = store.run_events(&session_id("ses_1"), &run_id("run_1"), 0).await.unwrap();
     assert_eq!(texts(&kept), ["a", "b", "c"]);
     let session = serde_json::to_string(&session("ses_2")).unwrap().len() as u64;
