@@ -42,7 +42,8 @@ pub struct Clock {
 
 #[derive(Debug, Clone)]
 enum Source {
-    System,
+    /// The machine's time, and how many microseconds it is behind.
+    System(Arc<AtomicI64>),
     Counting(Arc<Counting>),
 }
 
@@ -63,7 +64,7 @@ const TESTS_BEGIN: u64 = 1_767_225_600;
 impl Clock {
     /// A clock with the machine's time and random ids.
     pub fn system() -> Self {
-        Self { source: Source::System, last: Arc::default() }
+        Self { source: Source::System(Arc::default()), last: Arc::default() }
     }
 
     /// A clock for tests: it is always 2026-01-01, and ids count up from 1.
@@ -93,11 +94,24 @@ impl Clock {
         }
     }
 
+    /// Sets the clock to what another one shows, whatever the machine's shows. A clock for tests stays as it is.
+    pub fn set(&self, now: SystemTime) {
+        if let Source::System(behind) = &self.source {
+            let machine = Self { source: Source::System(Arc::default()), last: Arc::default() }.now();
+            let microseconds = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
+            let by = match now.duration_since(machine) {
+                Ok(ahead) => microseconds(ahead),
+                Err(earlier) => -microseconds(earlier.duration()),
+            };
+            behind.store(by, Ordering::Relaxed);
+        }
+    }
+
     /// The wall time.
     #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
     pub fn now(&self) -> SystemTime {
         match &self.source {
-            Source::System => SystemTime::now(),
+            Source::System(behind) => moved(SystemTime::now(), behind.load(Ordering::Relaxed)),
             Source::Counting(counting) => {
                 let passed = counting.began.map_or(Duration::ZERO, |began| began.elapsed());
                 let now = Duration::from_secs(TESTS_BEGIN) + passed;
@@ -186,10 +200,17 @@ impl Clock {
     #[expect(clippy::disallowed_methods, reason = "the one place that makes ids")]
     fn random(&self) -> u128 {
         match &self.source {
-            Source::System => uuid::Uuid::new_v4().as_u128(),
+            Source::System(_) => uuid::Uuid::new_v4().as_u128(),
             Source::Counting(counting) => counting.next.fetch_add(1, Ordering::Relaxed).into(),
         }
     }
+}
+
+/// A time that is moved by so many microseconds.
+fn moved(time: SystemTime, microseconds: i64) -> SystemTime {
+    let by = Duration::from_micros(microseconds.unsigned_abs());
+    let moved = if microseconds < 0 { time.checked_sub(by) } else { time.checked_add(by) };
+    moved.unwrap_or(time)
 }
 
 /// The letters of a call id that name its shard.

@@ -4,6 +4,7 @@ pub mod aside;
 pub mod bus;
 pub mod calls;
 pub mod clock;
+pub mod cluster;
 pub mod events;
 pub mod id;
 pub mod json;
