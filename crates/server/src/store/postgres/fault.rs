@@ -1,5 +1,6 @@
 //! Why an operation failed, and what that means to whoever asked for it.
 
+use handback_core::id::RunId;
 use handback_core::store::StoreError;
 use tokio_postgres::Error;
 use tokio_postgres::error::SqlState;
@@ -13,6 +14,8 @@ pub(super) enum Fault {
     Row { table: &'static str, id: String, cause: String },
     #[error("it cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    #[error("event {first} of the run {run} cannot be kept: only {stored} are kept before it")]
+    Gap { run: RunId, first: usize, stored: String },
     #[error("the message has too many parts")]
     TooManyParts,
     #[error("earlier writes wait until they can be written")]
@@ -52,7 +55,7 @@ impl Fault {
 
     /// Whether PostgreSQL knows of it, and rolls the transaction back.
     pub(super) fn is_of_postgres(&self) -> bool {
-        matches!(self, Self::Postgres(_))
+        matches!(self, Self::Postgres(_) | Self::Gap { .. })
     }
 
     /// The fault as the error of the store.

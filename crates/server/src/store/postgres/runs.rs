@@ -27,6 +27,9 @@ const UNFINISHED: &str = "SELECT id, content FROM handback.run WHERE unfinished 
 
 const APPEND: &str = "SELECT handback.append_run_events($1, $2, $3, $4)";
 
+/// How PostgreSQL says that events are missing.
+const GAP: &str = "HB001";
+
 const EVENTS: &str = "
     SELECT event FROM handback.run_event WHERE number >= $3 AND run = (
         SELECT run.number FROM handback.run JOIN handback.session ON session.number = run.session
@@ -69,7 +72,13 @@ pub(super) async fn append_events(
     events: Vec<Arc<str>>,
 ) -> Result<(), Fault> {
     let texts: Vec<&str> = events.iter().map(|event| &**event).collect();
-    lane.query(APPEND, &[&session.as_str(), &run.as_str(), &integer(first), &texts]).await.map(drop)
+    let appended = lane.query(APPEND, &[&session.as_str(), &run.as_str(), &integer(first), &texts]).await;
+    appended.map(drop).map_err(|fault| match &fault {
+        Fault::Postgres(error) if error.code().is_some_and(|code| code.code() == GAP) => {
+            Fault::Gap { run, first, stored: fault.to_string() }
+        }
+        _ => fault,
+    })
 }
 
 pub(super) async fn events(lane: &Lane, session: SessionId, run: RunId, from: usize) -> Result<Vec<Arc<str>>, Fault> {

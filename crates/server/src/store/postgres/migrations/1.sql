@@ -319,8 +319,8 @@ BEGIN
 END
 $$;
 
--- Appends events of a run, if it is known. Events that are stored already are left as they are. Fails if some before the
--- first are missing.
+-- Appends events of a run, if it is known. Events that are stored already are left as they are. If some before the first are
+-- missing, it fails with HB001, and the message is how many are stored before it.
 CREATE FUNCTION handback.append_run_events(of_session TEXT, of_run TEXT, first BIGINT, events TEXT[]) RETURNS VOID
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -336,7 +336,7 @@ BEGIN
     END IF;
     SELECT coalesce(max(number) + 1, 0) INTO stored FROM handback.run_event WHERE run = known.number;
     IF first > stored THEN
-        RAISE EXCEPTION 'event % of the run % cannot be kept: only % are kept before it', first, of_run, stored;
+        RAISE EXCEPTION '%', stored USING ERRCODE = 'HB001';
     END IF;
     INSERT INTO handback.run_event (run, number, event)
     SELECT known.number, first + told.place - 1, told.event
