@@ -14,6 +14,7 @@
 //! | `table` | what a shard's lock guards: every transition of calls, tools and connections |
 //! | `pending` | a call that has not ended; pure |
 //! | `finished` | calls that have ended, remembered for late and repeated answers |
+//! | `late` | answers to calls that are over |
 //! | `open_call` | the caller's side of a call: it waits, joins, and leaves |
 //! | `outbox` | what a connection still has to write, and what it wrote, for a replay |
 //! | `metrics` | counts of calls |
@@ -26,6 +27,7 @@ mod finished;
 mod frontend;
 mod hub;
 mod journaling;
+mod late;
 mod metrics;
 mod open_call;
 mod outbox;

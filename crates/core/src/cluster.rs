@@ -61,7 +61,7 @@ pub trait NodeStore: Send + Sync + 'static {
     fn renew(&self, node: NodeId, load: Load) -> StoreFuture<Option<SystemTime>>;
     /// Ends the lease of a node at once.
     fn leave(&self, node: NodeId) -> StoreFuture<()>;
-    /// The nodes that have joined and not left, in the order in which they joined. Those whose lease has been over for long
+    /// The nodes that have joined and not left, in the order in which they first joined. Those whose lease has been over for long
     /// may be missing.
     fn nodes(&self) -> StoreFuture<Vec<NodeInfo>>;
 }

@@ -439,42 +439,6 @@ impl Hub {
         }
     }
 
-    /// Judges an answer to a call that the table has forgotten, or that ended in an earlier process.
-    async fn answer_finished(
-        &self,
-        request: &RequestId,
-        actor: &Actor,
-        answerer: Answerer<'_>,
-        outcome: Outcome,
-    ) -> Result<Taken, NotTaken> {
-        if let Some(unjournaled) = self.unjournaled(request) {
-            // A late result can be kept with a call that the journal has. The end that counts is read next.
-            self.journal_now(&unjournaled).await?;
-        }
-        let call = self.finished(request).await?.ok_or(NotTaken::Unknown)?;
-        if !actor.may_touch(call.head.client(), &call.head.session) {
-            return Err(NotTaken::Forbidden);
-        }
-        if !answerer.takes(call.head.tool.executor) {
-            return Err(NotTaken::Unknown);
-        }
-        match call.outcome.answer_hash() {
-            None => {
-                // A frontend that says that it was too late has no result.
-                let is_result = outcome.kind() != OutcomeKind::Timeout;
-                let might_have = call.may_have_run && answerer.may_answer(call.claimant.as_deref());
-                if is_result && might_have && self.0.store.keep_late(request, outcome.clone()).await? {
-                    trail::late(&call.head, &outcome);
-                    let call = FinishedCall { late: Some(outcome), ..FinishedCall::clone(&call) };
-                    self.emit(Event::Late(Arc::new(call)));
-                }
-                Err(NotTaken::Over)
-            }
-            taken if taken == outcome.answer_hash() => Ok(Taken::Again),
-            Some(_) => Err(NotTaken::Conflict),
-        }
-    }
-
     /// Cancels a call.
     pub async fn cancel(&self, request: &RequestId, actor: &Actor, reason: String) -> Result<(), NotTaken> {
         let cancelled = self.take_cancel(request, actor, reason).await;
@@ -566,7 +530,7 @@ pub(crate) enum Answerer<'a> {
 }
 
 impl Answerer<'_> {
-    fn takes(self, executor: Executor) -> bool {
+    pub(super) fn takes(self, executor: Executor) -> bool {
         match self {
             Self::Anybody => true,
             Self::Client => executor == Executor::Client,
@@ -575,7 +539,7 @@ impl Answerer<'_> {
     }
 
     /// Whether this answerer may answer a call that `claimant` has claimed.
-    fn may_answer(self, claimant: Option<&str>) -> bool {
+    pub(super) fn may_answer(self, claimant: Option<&str>) -> bool {
         match self {
             Self::Frontend(own) => claimant.is_none() || claimant == own,
             Self::Anybody | Self::Client => true,

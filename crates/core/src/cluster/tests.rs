@@ -2,6 +2,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 
 use super::*;
 
@@ -60,7 +61,7 @@ async fn node(nodes: &MemoryNodes) -> Node {
     let membership = Membership::join(Arc::new(cut.clone()), Clock::running(), "here:4096").await.unwrap();
     let (membership, fenced) = (Arc::new(membership), Arc::<Mutex<Vec<_>>>::default());
     let (kept, noted) = (membership.clone(), fenced.clone());
-    let keeping = tokio::spawn(async move {
+    let keeping = TaskTracker::new().spawn(async move {
         let fence = || noted.lock().unwrap().push(kept.is_member());
         kept.keep(|| Load { sessions: 1, clients: 2, calls: 3 }, fence).await;
     });

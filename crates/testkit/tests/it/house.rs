@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The rooms of the core from the top down. Each may use those below it, except that tools do not use events.
-const ROOMS: [&str; 5] = ["sessions", "calls", "tools", "events", "store"];
+const ROOMS: [&str; 6] = ["sessions", "calls", "cluster", "tools", "events", "store"];
 /// The longest a file may be, in lines.
 const LONGEST: usize = 600;
 

@@ -12,7 +12,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::fault::Fault;
-use super::{calls, clients, messages, runs, sessions, usage};
+use super::{calls, clients, messages, nodes, runs, sessions, usage};
 
 /// How long it may take to connect, and to prepare the statements.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
@@ -84,7 +84,7 @@ impl Lane {
 
 /// All statements.
 pub(super) fn all() -> Vec<&'static str> {
-    [calls::ALL, clients::ALL, messages::ALL, runs::ALL, sessions::ALL, usage::ALL].concat()
+    [calls::ALL, clients::ALL, messages::ALL, runs::ALL, sessions::ALL, usage::ALL, nodes::ALL].concat()
 }
 
 /// Waits for something that is done to connect. Whatever the database says against it may pass: it is started or restored, or

@@ -12,20 +12,18 @@ use super::lane::{Address, Lane};
 use super::messages::SavedMessages;
 use super::operation::Work;
 
-/// How many connections read.
-const READERS: usize = 4;
-/// How long a read may take. Then its connection is given up.
-const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
-
 pub(super) struct Readers {
     address: Address,
-    places: [Mutex<Place>; READERS],
+    places: Vec<Mutex<Place>>,
     next: AtomicUsize,
+    /// How long a read may take. Then its connection is given up.
+    patience: Duration,
 }
 
 impl Readers {
-    pub(super) fn new(address: Address) -> Self {
-        Self { address, places: Default::default(), next: AtomicUsize::new(0) }
+    pub(super) fn new(address: Address, connections: usize, patience: Duration) -> Self {
+        let places = std::iter::repeat_with(Mutex::default).take(connections).collect();
+        Self { address, places, next: AtomicUsize::new(0), patience }
     }
 
     /// Reads, and replies. If the connection breaks, it is read once more over another one.
@@ -41,14 +39,14 @@ impl Readers {
     }
 
     async fn try_to_read(&self, work: &mut dyn Work) -> Result<(), Fault> {
-        let place = self.next.fetch_add(1, Ordering::Relaxed) % READERS;
+        let place = self.next.fetch_add(1, Ordering::Relaxed) % self.places.len();
         let lane = self.lane(place).await?;
         let reading = work.send(&lane, &mut SavedMessages::default());
-        match tokio::time::timeout(ANSWERED_WITHIN, reading).await {
+        match tokio::time::timeout(self.patience, reading).await {
             Ok(read) => read,
             Err(_) => {
                 self.places[place].lock().await.lane = None;
-                Err(Fault::Silent(ANSWERED_WITHIN.as_secs()))
+                Err(Fault::Silent(self.patience.as_secs()))
             }
         }
     }

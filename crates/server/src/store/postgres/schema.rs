@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 use super::fault::Fault;
 
 /// The scripts that make each version out of the one before it. A released script never changes.
-pub(super) const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[include_str!("migrations/1.sql"), include_str!("migrations/2.sql")];
 
 /// Servers migrate one after the other: the holder of this lock does. "hndb" in ASCII.
 const ONE_AT_A_TIME: &str = "SELECT pg_advisory_lock(1752065122)";

@@ -3,6 +3,7 @@
 mod batches;
 mod connections;
 mod keeping;
+mod nodes;
 mod opening;
 mod outages;
 mod tls;
