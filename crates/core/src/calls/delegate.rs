@@ -27,12 +27,11 @@ use crate::calls::pending::{PendingCall, Stage};
 use crate::calls::shards::Lifecycle;
 use crate::calls::table::{Ending, Table};
 use crate::calls::trail;
-use crate::events::Event;
 use crate::id::{CallId, ClientId, ConnectionName, MessageId, RequestId, SessionId};
 use crate::schema::{InputError, one_line};
 use crate::store::{
     Ask, Begun, CallHead, Cancellation, Ended, Executor, FinishedCall, IfFull, JournaledCall, Origin, Outcome,
-    OutcomeKind, StoreError, Tool,
+    StoreError, Tool,
 };
 use crate::tools::Permission;
 
