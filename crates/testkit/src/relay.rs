@@ -130,8 +130,10 @@ async fn carry(
         };
         let mut cutting = gate.clone();
         tokio::select! {
-            _ = both => return,
+            // What is held when a connection is cut is lost, also if it may pass right after.
+            biased;
             cut = cutting.wait_for(|gate| gate.cuts != cuts) => cut.is_ok_and(|gate| gate.is_noticed),
+            _ = both => return,
         }
     };
     _ = client.set_zero_linger();
