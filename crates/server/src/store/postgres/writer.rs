@@ -95,16 +95,17 @@ impl Writer {
         let _abandon = AbandonOnDrop(&queue);
         loop {
             // A timeout is no error: what waits is tried again then, and there is time for upkeep.
-            let more = tokio::time::timeout(self.patience(), queue.more()).await;
+            let is_quiet = tokio::time::timeout(self.patience(), queue.more()).await.is_err();
             let Some(operations) = queue.take() else { break };
+            let writes = operations.iter().filter(|operation| operation.changes().is_some()).count();
             if !operations.is_empty() {
                 self.run_batch(operations).await;
             }
-            if more.is_err() || self.upkeep.is_overdue() {
-                self.look_after().await;
+            if self.upkeep.wrote(writes) || is_quiet {
+                self.look_after(is_quiet).await;
             }
         }
-        self.look_after().await;
+        self.look_after(true).await;
     }
 
     fn patience(&self) -> Duration {
@@ -112,9 +113,9 @@ impl Writer {
     }
 
     /// Does what is due and nobody waits for.
-    async fn look_after(&mut self) {
+    async fn look_after(&mut self, is_quiet: bool) {
         let Some(lane) = self.lane.take_if(|lane| !lane.is_closed()) else { return };
-        let done = tokio::time::timeout(TIDIED_WITHIN, self.upkeep.run(&lane, &self.bounds)).await;
+        let done = tokio::time::timeout(TIDIED_WITHIN, self.upkeep.run(&lane, &self.bounds, is_quiet)).await;
         let done = done.unwrap_or(Err(Fault::Silent(TIDIED_WITHIN.as_secs())));
         // A connection that says nothing is given up.
         if !matches!(done, Err(Fault::Silent(_))) {

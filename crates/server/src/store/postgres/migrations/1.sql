@@ -144,11 +144,18 @@ CREATE TABLE handback.usage_change (
 CREATE INDEX usage_change_client ON handback.usage_change (client);
 
 -- Counts a change of what a client keeps, and of what all keep.
-CREATE FUNCTION handback.count_usage(client TEXT, more_sessions BIGINT, more_bytes BIGINT) RETURNS VOID
-LANGUAGE sql AS $$
-    INSERT INTO handback.usage_change
-    SELECT owner, more_sessions, more_bytes FROM unnest(ARRAY['', client]) AS owner
-    WHERE owner IS NOT NULL AND (more_sessions <> 0 OR more_bytes <> 0);
+CREATE FUNCTION handback.count_usage(owner TEXT, more_sessions BIGINT, more_bytes BIGINT) RETURNS VOID
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF more_sessions = 0 AND more_bytes = 0 THEN
+        RETURN;
+    END IF;
+    IF owner IS NULL THEN
+        INSERT INTO handback.usage_change VALUES ('', more_sessions, more_bytes);
+    ELSE
+        INSERT INTO handback.usage_change VALUES ('', more_sessions, more_bytes), (owner, more_sessions, more_bytes);
+    END IF;
+END
 $$;
 
 -- Counts a change of what a session keeps.
@@ -366,15 +373,21 @@ BEGIN
 END
 $$;
 
--- Adds up the changes of what clients keep.
+-- Adds up the changes of what clients keep, unless that is being done.
 CREATE FUNCTION handback.add_up_usage() RETURNS VOID
-LANGUAGE sql AS $$
+LANGUAGE plpgsql AS $$
+BEGIN
+    -- "hndu" in ASCII.
+    IF NOT pg_try_advisory_xact_lock(1752065141) THEN
+        RETURN;
+    END IF;
     WITH gone AS (DELETE FROM handback.usage_change RETURNING client, sessions, bytes)
     INSERT INTO handback.usage (client, sessions, bytes)
     SELECT client, sum(sessions), sum(bytes) FROM gone GROUP BY client ORDER BY client
     ON CONFLICT (client) DO UPDATE SET
         sessions = usage.sessions + excluded.sessions, bytes = usage.bytes + excluded.bytes;
     DELETE FROM handback.usage WHERE sessions = 0 AND client <> '';
+END
 $$;
 
 -- Deletes the oldest finished calls while there are too many, too large together or too old, up to `most` at a time, and frees the
