@@ -13,6 +13,10 @@ const WIDE: f64 = 340.0;
 /// The number of clients at the right end of the axis, as a power of ten.
 const DECADES: f64 = 3.75;
 
+/// The servers that are drawn, and the classes of their colours.
+const SERVERS: [(Peer, &str); 3] =
+    [(Peer::Handback(Store::Memory), "handback"), (Peer::Handback(Store::Sqlite), "sqlite"), (Peer::Floor, "floor")];
+
 const STYLE: &str = "\
     text { font: 13px system-ui, sans-serif; fill: #333c4a }
     .title { font-weight: 600 }
@@ -74,8 +78,7 @@ pub(crate) fn draw(comparison: &Comparison) -> anyhow::Result<String> {
 
 fn legend() -> String {
     let mut svg = String::new();
-    for (peer, left) in Peer::ALL.into_iter().zip([70.0, 190.0, 362.0]) {
-        let class = class(peer);
+    for ((peer, class), left) in SERVERS.into_iter().zip([70.0, 190.0, 362.0]) {
         svg.push_str(&format!(
             "<path class=\"{class} line\" d=\"M{left} 28h26\"/><circle class=\"{class}\" cx=\"{}\" cy=\"28\" r=\"4\"/>\
              <text x=\"{}\" y=\"32\">{}</text>\n",
@@ -91,23 +94,23 @@ fn legend() -> String {
 impl Panel {
     fn draw(&self, comparison: &Comparison) -> anyhow::Result<String> {
         let mut points = Vec::new();
-        for peer in Peer::ALL.into_iter().rev() {
+        for (peer, class) in SERVERS.into_iter().rev() {
             let figure = |scenario| -> anyhow::Result<f64> { Ok((self.figure)(&comparison.medians(peer, scenario)?)) };
             let busy = SIZES
                 .iter()
                 .map(|&size| Ok((size, figure(Scenario::Busy(size))?)))
                 .collect::<anyhow::Result<Vec<_>>>()?;
-            points.push((peer, busy, figure(Scenario::OneOfMany)?));
+            points.push((peer, class, busy, figure(Scenario::OneOfMany)?));
         }
         let largest = points
             .iter()
-            .flat_map(|(_, busy, apart)| busy.iter().map(|point| point.1).chain([*apart]))
+            .flat_map(|(_, _, busy, apart)| busy.iter().map(|point| point.1).chain([*apart]))
             .fold(0.0, f64::max);
         let step = step(largest);
         let top = (largest / step).ceil() * step;
         let mut svg = self.axes(step, top);
-        for (peer, busy, apart) in points {
-            svg.push_str(&self.series(peer, &busy, apart, top));
+        for (peer, class, busy, apart) in points {
+            svg.push_str(&self.series((peer, class), &busy, apart, top));
         }
         Ok(svg)
     }
@@ -145,8 +148,7 @@ impl Panel {
     }
 
     /// One server: a line through the scenarios in which all are called, and a point apart where one of many is.
-    fn series(&self, peer: Peer, busy: &[(u32, f64)], apart: f64, top: f64) -> String {
-        let class = class(peer);
+    fn series(&self, (peer, class): (Peer, &str), busy: &[(u32, f64)], apart: f64, top: f64) -> String {
         let place = |clients, value: f64| (self.x(clients), TOP + TALL * (1.0 - value / top));
         let mut path = String::new();
         let mut marks = String::new();
@@ -175,14 +177,6 @@ impl Panel {
     /// Where so many clients are on the logarithmic axis.
     fn x(&self, clients: u32) -> f64 {
         self.left + 14.0 + (WIDE - 28.0) * f64::from(clients).log10() / DECADES
-    }
-}
-
-fn class(peer: Peer) -> &'static str {
-    match peer {
-        Peer::Handback(Store::Memory) => "handback",
-        Peer::Handback(Store::Sqlite) => "sqlite",
-        Peer::Floor => "floor",
     }
 }
 

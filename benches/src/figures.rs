@@ -62,14 +62,21 @@ impl Stores {
 pub(crate) struct Comparison {
     pub(crate) runs: u32,
     pub(crate) seconds: u32,
+    /// The version of PostgreSQL, or why it was not measured.
+    pub(crate) postgres: Result<String, String>,
     /// How many cores something else kept busy, in each run.
     pub(crate) noise: Vec<f64>,
     samples: BTreeMap<(Scenario, Peer), Vec<Sample>>,
 }
 
 impl Comparison {
-    pub(crate) fn new(runs: u32, seconds: u32) -> Self {
-        Self { runs, seconds, noise: Vec::new(), samples: BTreeMap::new() }
+    pub(crate) fn new(runs: u32, seconds: u32, postgres: Result<String, String>) -> Self {
+        Self { runs, seconds, postgres, noise: Vec::new(), samples: BTreeMap::new() }
+    }
+
+    /// The servers that are measured in a scenario: those on PostgreSQL only if that is there.
+    pub(crate) fn peers(&self, scenario: Scenario) -> impl Iterator<Item = Peer> {
+        scenario.peers().filter(|peer| self.postgres.is_ok() || *peer != Peer::Handback(Store::Postgres))
     }
 
     pub(crate) fn add(&mut self, peer: Peer, scenario: Scenario, sample: Sample) {

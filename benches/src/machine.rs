@@ -75,16 +75,18 @@ pub(crate) const QUIET: f64 = 0.25;
 pub(crate) struct Watch {
     began: Instant,
     others: f64,
+    /// A process that belongs to this program, as its children do, although it was not started by it.
+    own: Option<u32>,
 }
 
 impl Watch {
-    pub(crate) fn start() -> anyhow::Result<Self> {
-        Ok(Self { others: others_seconds()?, began: Instant::now() })
+    pub(crate) fn start(own: Option<u32>) -> anyhow::Result<Self> {
+        Ok(Self { others: others_seconds(own)?, began: Instant::now(), own })
     }
 
     /// How many cores the others kept busy since the start.
     pub(crate) fn cores(&self) -> anyhow::Result<f64> {
-        Ok(((others_seconds()? - self.others) / self.began.elapsed().as_secs_f64()).max(0.0))
+        Ok(((others_seconds(self.own)? - self.others) / self.began.elapsed().as_secs_f64()).max(0.0))
     }
 }
 
@@ -92,7 +94,7 @@ impl Watch {
 pub(crate) fn wait_until_quiet(patience: u32) -> anyhow::Result<()> {
     let began = Instant::now();
     loop {
-        let watch = Watch::start()?;
+        let watch = Watch::start(None)?;
         std::thread::sleep(Duration::from_millis(300));
         if watch.cores()? < QUIET || began.elapsed() > Duration::from_secs(patience.into()) {
             return Ok(());
@@ -101,16 +103,26 @@ pub(crate) fn wait_until_quiet(patience: u32) -> anyhow::Result<()> {
 }
 
 /// What the processors have worked for others since the machine started, in seconds.
-fn others_seconds() -> anyhow::Result<f64> {
+fn others_seconds(own: Option<u32>) -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string("/proc/stat").context("cannot read /proc/stat")?;
-    let own = std::fs::read_to_string("/proc/self/stat").context("cannot read /proc/self/stat")?;
     // user, nice, system, idle, iowait, irq, softirq, steal; the rest is counted among these.
     let all = numbers(stat.lines().next().unwrap_or_default());
     let busy: f64 =
         all.iter().take(8).enumerate().filter(|(index, _)| !matches!(index, 3 | 4)).map(|(_, time)| time).sum();
-    // After the program's name and its state, a letter: user and system time of this process at 10, of its children after it.
-    let own: f64 = numbers(own.rsplit(')').next().unwrap_or_default()).iter().skip(10).take(4).sum();
-    Ok((busy - own) / 100.0)
+    let mut ours = worked("self").context("cannot read /proc/self/stat")?;
+    if let Some(own) = own {
+        let children = std::fs::read_to_string(format!("/proc/{own}/task/{own}/children")).unwrap_or_default();
+        // A child that ends meanwhile is counted as waited for the next time.
+        ours += children.split_whitespace().chain([&*own.to_string()]).filter_map(worked).sum::<f64>();
+    }
+    Ok((busy - ours) / 100.0)
+}
+
+/// What a process and the children that it has waited for have worked, in hundredths of a second.
+fn worked(process: &str) -> Option<f64> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // After the program's name and its state, a letter: user and system time of the process at 10, of its children after it.
+    Some(numbers(stat.rsplit(')').next()?).iter().skip(10).take(4).sum())
 }
 
 fn numbers(line: &str) -> Vec<f64> {

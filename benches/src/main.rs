@@ -1,6 +1,7 @@
 //! Compares Handback with the floor, the least code that still delegates a call, and writes down what came out.
 //!
 //! - `scenario`: what is measured, and of which servers. `process`: starts the servers and runs the load generator against them.
+//!   `postgres`: the PostgreSQL that some of them use.
 //! - `earlier`: an earlier build beside this one. `hostile`, `histories`: what one client can do to the others, by `http`.
 //! - `recovery`: how long a start takes after a crash.
 //! - `figures`: samples and their medians. `rows`: what is shown of them, and the goals. `machine`: where it was measured.
@@ -15,6 +16,7 @@ mod http;
 mod machine;
 mod numbers;
 mod page;
+mod postgres;
 mod process;
 mod recovery;
 mod rows;
@@ -60,11 +62,14 @@ struct Arguments {
     /// Measure only the scenarios that have this in their name, and write nothing.
     #[arg(long, value_name = "TEXT", conflicts_with = "hostile")]
     only: Option<String>,
-    /// Measure only how long a start takes after a crash, and write only `recovery.md`.
+    /// Measure only what PostgreSQL reaches beside SQLite, and write nothing.
     #[arg(long, conflicts_with_all = ["hostile", "only"])]
+    postgres: bool,
+    /// Measure only how long a start takes after a crash, and write only `recovery.md`.
+    #[arg(long, conflicts_with_all = ["hostile", "only", "postgres"])]
     recovery: bool,
     /// Compare with an earlier build of `handback` instead, and write only `earlier.md`.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["hostile", "only", "recovery"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["hostile", "only", "postgres", "recovery"])]
     earlier: Option<PathBuf>,
 }
 
@@ -75,7 +80,7 @@ fn main() -> anyhow::Result<()> {
     }
     let limit = rlimit::increase_nofile_limit(OPEN_FILES).context("cannot read the limit of open files")?;
     ensure!(limit >= OPEN_FILES, "{OPEN_FILES} open files are needed and {limit} are allowed; see `ulimit -n`");
-    let binaries = Binaries::beside_this()?;
+    let mut binaries = Binaries::beside_this()?;
     let machine = Machine::describe();
     std::fs::create_dir_all(&arguments.out)?;
     let write = |name: &str, text: String| {
@@ -84,7 +89,15 @@ fn main() -> anyhow::Result<()> {
     };
 
     if let Some(only) = &arguments.only {
-        compare(&arguments, &binaries, |scenario| scenario.to_string().contains(only))?;
+        compare(&arguments, &mut binaries, |scenario, _| scenario.to_string().contains(only))?;
+        return Ok(());
+    }
+    if arguments.postgres {
+        let comparison = compare(&arguments, &mut binaries, |scenario, peer| {
+            let is_beside = matches!(peer, Peer::Handback(Store::Sqlite | Store::Postgres));
+            is_beside && Scenario::ON_POSTGRES.contains(&scenario)
+        })?;
+        println!("\n{}", page::postgres_terminal(&comparison.postgres_rows()?, &comparison));
         return Ok(());
     }
     if let Some(path) = &arguments.earlier {
@@ -108,36 +121,41 @@ fn main() -> anyhow::Result<()> {
     if arguments.hostile {
         return Ok(());
     }
-    let comparison = compare(&arguments, &binaries, |_| true)?;
-    let rows = comparison.rows()?;
-    println!("\n{}", page::terminal(&rows, &comparison));
-    write("benchmarks.md", page::markdown(&rows, &comparison, &machine)?)?;
+    let comparison = compare(&arguments, &mut binaries, |_, _| true)?;
+    let (rows, on_postgres) = (comparison.rows()?, comparison.postgres_rows()?);
+    println!("\n{}\n{}", page::terminal(&rows, &comparison), page::postgres_terminal(&on_postgres, &comparison));
+    write("benchmarks.md", page::markdown(&rows, &on_postgres, &comparison, &machine)?)?;
     write("benchmarks.svg", chart::draw(&comparison)?)?;
     println!("Written to {}.", arguments.out.join("benchmarks.md").display());
     Ok(())
 }
 
-/// Measures the scenarios that are wanted, group by group.
+/// Measures the servers in the scenarios that are wanted, group by group.
 fn compare(
     arguments: &Arguments,
-    binaries: &Binaries,
-    is_wanted: impl Fn(Scenario) -> bool,
+    binaries: &mut Binaries,
+    is_wanted: impl Fn(Scenario, Peer) -> bool,
 ) -> anyhow::Result<Comparison> {
+    let needs_postgres = Scenario::ON_POSTGRES.iter().any(|it| is_wanted(*it, Peer::Handback(Store::Postgres)));
+    let postgres = match needs_postgres {
+        true => binaries.start_postgres().map_err(|error| format!("{error:#}")),
+        false => Err("it was not asked for".to_owned()),
+    };
+    let mut comparison = Comparison::new(arguments.runs, arguments.seconds, postgres);
     let groups = Scenario::GROUPS.map(|group| {
-        let wanted = group.iter().copied().filter(|scenario| is_wanted(*scenario));
-        wanted.flat_map(|scenario| scenario.peers().iter().map(move |peer| (scenario, *peer))).collect::<Vec<_>>()
+        let all = group.iter().flat_map(|scenario| comparison.peers(*scenario).map(|peer| (*scenario, peer)));
+        all.filter(|(scenario, peer)| is_wanted(*scenario, *peer)).collect::<Vec<_>>()
     });
     let total = groups.iter().map(Vec::len).sum::<usize>() * arguments.runs as usize;
     ensure!(total > 0, "there is no such scenario");
-    let mut comparison = Comparison::new(arguments.runs, arguments.seconds);
     let mut done = 0;
     for group in groups {
         for round in 0..arguments.runs {
             for (scenario, peer) in in_turn(&group, round) {
                 done += 1;
-                let label = format!("[{done:>3}/{total}] {:<16}  {scenario}", peer.name());
+                let label = format!("[{done:>3}/{total}] {:<20}  {scenario}", peer.name());
                 let measure = || binaries.measure(peer, scenario, arguments.seconds);
-                let (sample, noise) = undisturbed(arguments, &label, measure)?;
+                let (sample, noise) = undisturbed(arguments, binaries, &label, measure)?;
                 eprintln!("{label}: {}", summary(&sample));
                 comparison.noise.push(noise);
                 comparison.add(peer, scenario, sample);
@@ -158,16 +176,17 @@ fn in_turn<T: Copy>(runs: &[T], round: u32) -> Vec<T> {
 
 /// Measures an earlier build and this one, in the same rounds.
 fn compare_builds(arguments: &Arguments, builds: [&Binaries; 2]) -> anyhow::Result<(Comparison, Comparison)> {
-    let mut comparisons = builds.map(|_| Comparison::new(arguments.runs, arguments.seconds));
+    let unmeasured = || Err("it is not compared with an earlier build".to_owned());
+    let mut comparisons = builds.map(|_| Comparison::new(arguments.runs, arguments.seconds, unmeasured()));
     for scenario in earlier::SCENARIOS {
         // The floor is measured once in a round, as one of this build's.
-        let servers = scenario.peers().iter().flat_map(|peer| [(0, *peer), (1, *peer)]);
+        let servers = comparisons[1].peers(scenario).flat_map(|peer| [(0, peer), (1, peer)]);
         let servers: Vec<_> = servers.filter(|server| *server != (0, Peer::Floor)).collect();
         for round in 0..arguments.runs {
             for (build, peer) in in_turn(&servers, round) {
                 let label = format!("{:<16} {}  {scenario}", peer.name(), ["earlier", "now"][build]);
                 let measure = || builds[build].measure(peer, scenario, arguments.seconds);
-                let (sample, _) = undisturbed(arguments, &label, measure)?;
+                let (sample, _) = undisturbed(arguments, builds[build], &label, measure)?;
                 eprintln!("{label}: {}", summary(&sample));
                 comparisons[build].add(peer, scenario, sample);
             }
@@ -183,7 +202,7 @@ fn read_histories(arguments: &Arguments, binaries: &Binaries) -> anyhow::Result<
         for store in Store::ALL {
             let label = format!("a history of {} MB, {}", case.megabytes(), store.name());
             let measure = || histories::measure(binaries, case, store);
-            outcomes.push(undisturbed(arguments, &label, measure).with_context(|| label.clone())?.0);
+            outcomes.push(undisturbed(arguments, binaries, &label, measure).with_context(|| label.clone())?.0);
         }
     }
     Ok(outcomes)
@@ -195,7 +214,7 @@ fn start_again(arguments: &Arguments, binaries: &Binaries) -> anyhow::Result<Vec
     for messages in recovery::MESSAGES {
         let label = format!("starts with {messages} messages in each session");
         let measure = || recovery::measure(binaries, messages);
-        outcomes.push(undisturbed(arguments, &label, measure).with_context(|| label.clone())?.0);
+        outcomes.push(undisturbed(arguments, binaries, &label, measure).with_context(|| label.clone())?.0);
     }
     Ok(outcomes)
 }
@@ -204,13 +223,14 @@ fn start_again(arguments: &Arguments, binaries: &Binaries) -> anyhow::Result<Vec
 /// Returns what came out last with how many cores the others used.
 fn undisturbed<T>(
     arguments: &Arguments,
+    binaries: &Binaries,
     label: &str,
     measure: impl Fn() -> anyhow::Result<T>,
 ) -> anyhow::Result<(T, f64)> {
     let mut attempt = 1;
     loop {
         machine::wait_until_quiet(arguments.patience)?;
-        let watch = Watch::start()?;
+        let watch = Watch::start(binaries.postgres_process())?;
         let sample = measure()?;
         let noise = watch.cores()?;
         if noise < machine::QUIET || attempt == ATTEMPTS {

@@ -6,28 +6,19 @@ use crate::hostile;
 use crate::machine::{Machine, QUIET};
 use crate::numbers::{median, thousands};
 use crate::recovery;
-use crate::rows::Row;
-use crate::scenario::{CONCURRENCY, CROWD, GROWN, Peer, Readers, SIZES, Scenario, USUAL, WAITING};
+use crate::rows::{PostgresRow, Row};
+use crate::scenario::{CONCURRENCY, CROWD, GROWN, Peer, Readers, SIZES, Scenario, Store, USUAL, WAITING};
 
 /// Of the columns; figures have one for each server.
 const HEADINGS: [&str; 7] = ["", Peer::ALL[0].name(), Peer::ALL[1].name(), Peer::ALL[2].name(), "ratio", "goal", ""];
 
+/// The same of the rows about PostgreSQL.
+const POSTGRES_HEADINGS: [&str; 6] =
+    ["", Peer::Handback(Store::Postgres).name(), Peer::Handback(Store::Sqlite).name(), "ratio", "goal", ""];
+
 /// The table for the terminal, its columns aligned.
 pub(crate) fn terminal(rows: &[Row], comparison: &Comparison) -> String {
-    let mut cells = vec![HEADINGS.map(str::to_owned)];
-    cells.extend(rows.iter().map(Row::cells));
-    let widths: [usize; 7] =
-        std::array::from_fn(|column| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());
-    let mut text = String::new();
-    for row in &cells {
-        let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| match column {
-            // Figures are aligned at their end, words at their beginning.
-            1..=4 => format!("{cell:>width$}"),
-            _ => format!("{cell:<width$}"),
-        });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
-        text.push('\n');
-    }
+    let mut text = aligned(HEADINGS, rows.iter().map(Row::cells), 4);
     for line in comparison.errors() {
         text.push_str(&format!("error: {line}\n"));
     }
@@ -35,19 +26,56 @@ pub(crate) fn terminal(rows: &[Row], comparison: &Comparison) -> String {
     text
 }
 
-/// The page for the documentation.
-pub(crate) fn markdown(rows: &[Row], comparison: &Comparison, machine: &Machine) -> anyhow::Result<String> {
-    let Machine { cpu, cores, memory, kernel, rustc, date, on_disk } = machine;
-    let mut table = format!("| {} |\n| --- | ---: | ---: | ---: | ---: | --- | --- |\n", HEADINGS.join(" | "));
-    for row in rows {
-        table.push_str(&format!("| {} |\n", row.cells().join(" | ")));
+/// The table about PostgreSQL for the terminal, and what it was.
+pub(crate) fn postgres_terminal(rows: &[PostgresRow], comparison: &Comparison) -> String {
+    let table = aligned(POSTGRES_HEADINGS, rows.iter().map(PostgresRow::cells), 3);
+    table + &postgres(comparison)
+}
+
+/// A table whose columns are aligned: after the first, so many have figures.
+fn aligned<const N: usize>(headings: [&str; N], rows: impl Iterator<Item = [String; N]>, figures: usize) -> String {
+    let mut cells = vec![headings.map(str::to_owned)];
+    cells.extend(rows);
+    let widths: [usize; N] =
+        std::array::from_fn(|column| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or_default());
+    let mut text = String::new();
+    for row in &cells {
+        let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+            // Figures are aligned at their end, words at their beginning.
+            if (1..=figures).contains(&column) { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
+        });
+        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+        text.push('\n');
     }
+    text
+}
+
+/// The same for the documentation.
+fn table<const N: usize>(headings: [&str; N], rows: impl Iterator<Item = [String; N]>, figures: usize) -> String {
+    let rules = (0..N).map(|column| if (1..=figures).contains(&column) { "---:" } else { "---" });
+    let mut text = format!("| {} |\n| {} |\n", headings.join(" | "), rules.collect::<Vec<_>>().join(" | "));
+    for row in rows {
+        text.push_str(&format!("| {} |\n", row.join(" | ")));
+    }
+    text
+}
+
+/// The page for the documentation.
+pub(crate) fn markdown(
+    rows: &[Row],
+    on_postgres: &[PostgresRow],
+    comparison: &Comparison,
+    machine: &Machine,
+) -> anyhow::Result<String> {
+    let Machine { cpu, cores, memory, kernel, rustc, date, on_disk } = machine;
+    let figures = table(HEADINGS, rows.iter().map(Row::cells), 4);
+    let postgres_figures = table(POSTGRES_HEADINGS, on_postgres.iter().map(PostgresRow::cells), 3);
     let errors = match comparison.errors() {
         lines if lines.is_empty() => "No call failed in any run.".to_owned(),
         lines => format!("These went wrong:\n\n- {}", lines.join("\n- ")),
     };
     let (runs, seconds, version) = (comparison.runs, comparison.seconds, env!("CARGO_PKG_VERSION"));
-    let (noise, spread) = (noise(comparison), spread(comparison)?);
+    let (noise, spread, postgres) = (noise(comparison), spread(comparison)?, postgres(comparison));
     let [crowd, waiting, grown] = [CROWD, WAITING, GROWN].map(|count| thousands(f64::from(count)));
     let (others, everything) = (Readers::Others.count(), Readers::Everything.count());
     Ok(format!(
@@ -58,13 +86,14 @@ How fast Handback {version} delegates calls, and how much of that its guarantees
 the least code that still delegates a call, on the same HTTP stack and the same allocator
 ([`floor.rs`](../benches/src/bin/floor.rs)). The floor checks no input, keeps no journal and knows neither deadlines nor permissions.
 Both run on one thread for each core, and SQLite's on top of that.
-Handback is measured with either store: in memory (`--ephemeral`), and in a file by SQLite, as by default.
+Handback is measured with either store: in memory (`--ephemeral`), and in a file by SQLite, as by default. With PostgreSQL it is
+measured [further down](#with-postgresql).
 What one client can do to the others is on [a page of its own](hostile.md), and what the last large change did to these figures [on
 another](earlier.md).
 
 ![Calls per second and p99 latency over the number of connected clients](benchmarks.svg)
 
-{table}
+{figures}
 {errors} kB are 1000 bytes. Medians of {runs} rounds of {seconds} s each. A ratio is formed within each round, and the median
 of those counts. The ratio is that of the memory store to the floor, and goals
 are for the memory store where they do not name another; \"the same\" is the row above, as a part of something else.
@@ -103,6 +132,10 @@ are for the memory store where they do not name another; \"the same\" is the row
   has a fresh server, and SQLite a fresh file; the servers take turns.
 - The load is closed: a caller waits for its answer before it calls again, so the latencies are those at the full rate.
 
+## With PostgreSQL
+
+{postgres_figures}
+{postgres}
 ## Every scenario
 
 {spread}
@@ -262,6 +295,27 @@ impl Row {
     }
 }
 
+impl PostgresRow {
+    fn cells(&self) -> [String; 6] {
+        let verdict = self.met.map_or("", verdict);
+        let Self { what, postgres, sqlite, ratio, goal, .. } = self.clone();
+        [what, postgres, sqlite, ratio, goal, verdict.to_owned()]
+    }
+}
+
+/// How PostgreSQL was set up, or why it was not measured.
+fn postgres(comparison: &Comparison) -> String {
+    match &comparison.postgres {
+        Ok(version) => format!(
+            "\
+PostgreSQL {version} ran on the same machine, over loopback, as it is by default (`fsync` and `synchronous_commit` on) but for 64 MB of
+shared buffers and 400 connections, and each run had a fresh database. Its own CPU and memory are in none of the figures.
+"
+        ),
+        Err(cause) => format!("PostgreSQL was not measured: {cause}.\n"),
+    }
+}
+
 /// The medians of every scenario with calls or turns, and how far the runs were apart.
 fn spread(comparison: &Comparison) -> anyhow::Result<String> {
     let mut table = String::from(
@@ -269,7 +323,7 @@ fn spread(comparison: &Comparison) -> anyhow::Result<String> {
          | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for scenario in Scenario::all().filter(|scenario| scenario.has_load()) {
-        for &peer in scenario.peers() {
+        for peer in comparison.peers(scenario) {
             let medians = comparison.medians(peer, scenario)?;
             table.push_str(&format!(
                 "| {scenario} | {} | {} | {} – {} | {:.2} | {:.2} | {:.1} | {:.1} |\n",

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use crate::machine;
+use crate::postgres::{Database, Postgres};
 use crate::scenario::{Peer, Scenario, Store};
 
 /// A server that does not say where it listens within this time did not start.
@@ -92,10 +93,12 @@ pub(crate) struct Latency {
     pub(crate) p99: f64,
 }
 
-/// The programs, all from one build but perhaps the server.
+/// The programs, all from one build but perhaps the server, and what they need.
 pub(crate) struct Binaries {
     folder: PathBuf,
     server: PathBuf,
+    /// For servers that keep what they keep there; it is started when they are measured.
+    postgres: Option<Postgres>,
 }
 
 impl Binaries {
@@ -110,13 +113,23 @@ impl Binaries {
             );
         }
         let server = folder.join("handback");
-        Ok(Self { folder, server })
+        Ok(Self { folder, server, postgres: None })
     }
 
     /// The same with another server.
     pub(crate) fn with_server(&self, server: &Path) -> anyhow::Result<Self> {
         let server = server.canonicalize().with_context(|| format!("{} is not there", server.display()))?;
-        Ok(Self { folder: self.folder.clone(), server })
+        Ok(Self { folder: self.folder.clone(), server, postgres: None })
+    }
+
+    /// Starts PostgreSQL, and returns its version. Its files are where SQLite's are, if it may go there.
+    pub(crate) fn start_postgres(&mut self) -> anyhow::Result<String> {
+        Ok(self.postgres.insert(Postgres::start(&self.folder)?).version.clone())
+    }
+
+    /// The process of PostgreSQL, if it runs.
+    pub(crate) fn postgres_process(&self) -> Option<u32> {
+        self.postgres.as_ref().map(|postgres| postgres.process)
     }
 
     /// Starts a server, drives it through a scenario and stops it; or makes calls through the hub alone.
@@ -139,7 +152,7 @@ impl Binaries {
     }
 
     fn start_with(&self, peer: Peer, arguments: &[String], settings: &[(&str, &str)]) -> anyhow::Result<Server> {
-        let mut data = None;
+        let (mut data, mut database) = (None, None);
         let mut command = match peer {
             Peer::Handback(store) => {
                 let mut command = self.command(&self.server, ["serve", "--listen", "127.0.0.1:0"]);
@@ -147,6 +160,10 @@ impl Binaries {
                     Store::Memory => command.arg("--ephemeral"),
                     // Beside the programs: the usual place for such folders may be in memory, too.
                     Store::Sqlite => command.arg("--data").arg(data.insert(tempfile::tempdir_in(&self.folder)?).path()),
+                    Store::Postgres => {
+                        let postgres = self.postgres.as_ref().context("PostgreSQL does not run")?;
+                        command.arg("--database").arg(database.insert(postgres.create_database()?).url())
+                    }
                 };
                 command
             }
@@ -154,7 +171,9 @@ impl Binaries {
         };
         // The calls of models are limited by default, and those of a bench are more.
         command.args(arguments).env("HANDBACK_LIMITS_CALLS_PER_MINUTE", "0").envs(settings.iter().copied());
-        Server::start(&mut command, &self.folder.join("bench-server.log"), data)
+        let mut server = Server::start(&mut command, &self.folder.join("bench-server.log"), data)?;
+        server._database = database;
+        Ok(server)
     }
 
     /// Starts a server with what another one has stored.
@@ -195,13 +214,15 @@ pub(crate) struct Server {
     pub(crate) url: String,
     /// What it keeps; removed after it has been stopped.
     data: Option<TempDir>,
+    /// The same, on PostgreSQL.
+    _database: Option<Database>,
 }
 
 impl Server {
     fn start(command: &mut Command, log: &Path, data: Option<TempDir>) -> anyhow::Result<Self> {
         let log_file = File::create(log).with_context(|| format!("cannot write {}", log.display()))?;
         let child = command.stdout(Stdio::piped()).stderr(log_file).spawn().context("cannot start a server")?;
-        let mut server = Self { child, url: String::new(), data };
+        let mut server = Self { child, url: String::new(), data, _database: None };
         let stdout = server.child.stdout.take().context("a server without output")?;
         let (sender, receiver) = mpsc::channel();
         // It goes on reading after the address: a server whose output nobody takes would stand still.

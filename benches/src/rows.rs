@@ -26,6 +26,19 @@ pub(crate) struct Row {
     pub(crate) met: Option<bool>,
 }
 
+/// One line of what PostgreSQL reaches beside SQLite, ready to be shown.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PostgresRow {
+    pub(crate) what: String,
+    pub(crate) postgres: String,
+    pub(crate) sqlite: String,
+    /// Of PostgreSQL to SQLite.
+    pub(crate) ratio: String,
+    pub(crate) goal: String,
+    /// Whether the goal is met, where there is one and PostgreSQL was measured.
+    pub(crate) met: Option<bool>,
+}
+
 /// What a figure should be.
 #[derive(Debug, Clone, Copy)]
 enum Goal {
@@ -132,6 +145,46 @@ impl Comparison {
         let waiting = self.stores(Scenario::Waiting, waiting)?;
         rows.push(Row::own("kB per waiting session", &waiting, tenths).judged(Goal::AtMost(32.0), &waiting.memory, ""));
         Ok(rows)
+    }
+
+    /// What calls and turns on PostgreSQL reach beside those on SQLite.
+    pub(crate) fn postgres_rows(&self) -> anyhow::Result<Vec<PostgresRow>> {
+        let mut rows = Vec::new();
+        for scenario in Scenario::ON_POSTGRES {
+            let goal = (scenario == Scenario::Busy(USUAL)).then_some(Goal::AtLeast(0.25));
+            let what = match scenario {
+                Scenario::Turns(clients) => format!("turns/s, {}", crowd_of(clients)),
+                _ => format!("calls/s, {scenario}"),
+            };
+            rows.push(self.postgres_row(what, scenario, rate, thousands, goal)?);
+        }
+        for scenario in Scenario::ON_POSTGRES {
+            let p50 = of_load(|load| load.latency_ms.p50);
+            rows.push(self.postgres_row(format!("p50 ms, {scenario}"), scenario, p50, parts, None)?);
+        }
+        Ok(rows)
+    }
+
+    fn postgres_row(
+        &self,
+        what: String,
+        scenario: Scenario,
+        figure: impl Fn(&Sample) -> Option<f64>,
+        show: fn(f64) -> String,
+        goal: Option<Goal>,
+    ) -> anyhow::Result<PostgresRow> {
+        let sqlite = self.rounds(Peer::Handback(Store::Sqlite), scenario, &figure)?;
+        let goal_text = goal.map_or_else(String::new, |goal| format!("{goal} × SQLite"));
+        let (ratio, missing) = (String::new(), "not measured".to_owned());
+        let row =
+            PostgresRow { what, postgres: missing, sqlite: show(sqlite.median()), ratio, goal: goal_text, met: None };
+        if self.postgres.is_err() {
+            return Ok(row);
+        }
+        let postgres = self.rounds(Peer::Handback(Store::Postgres), scenario, &figure)?;
+        let kept = postgres.of(&sqlite);
+        let met = goal.map(|goal| goal.is_met_by(&kept));
+        Ok(PostgresRow { postgres: show(postgres.median()), ratio: parts(kept.median()), met, ..row })
     }
 
     /// Calls a second, and what the idle clients around it cost the one that is called.

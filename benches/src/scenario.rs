@@ -32,15 +32,19 @@ pub(crate) enum Store {
     Memory,
     /// In a file, as by default; here in a folder that goes with the server.
     Sqlite,
+    /// In a PostgreSQL database, by `--database`; here in one that goes with the server.
+    Postgres,
 }
 
 impl Store {
+    /// The stores that everything is measured with.
     pub(crate) const ALL: [Self; 2] = [Self::Memory, Self::Sqlite];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
             Self::Sqlite => "SQLite",
+            Self::Postgres => "PostgreSQL",
         }
     }
 }
@@ -60,6 +64,7 @@ impl Peer {
         match self {
             Self::Handback(Store::Memory) => "Handback",
             Self::Handback(Store::Sqlite) => "Handback, SQLite",
+            Self::Handback(Store::Postgres) => "Handback, PostgreSQL",
             Self::Floor => "floor",
         }
     }
@@ -146,16 +151,22 @@ impl Scenario {
         Self::GROUPS.into_iter().flatten().copied()
     }
 
+    /// Those that are measured on PostgreSQL, too.
+    pub(crate) const ON_POSTGRES: [Self; 3] = [Self::Busy(SIZES[0]), Self::Busy(SIZES[1]), Self::Turns(TURN_SIZES[1])];
+
     /// Whoever can do it: the floor has no WebSocket and no sessions, and the hub alone has one store.
-    pub(crate) fn peers(self) -> &'static [Peer] {
-        match self {
+    pub(crate) fn peers(self) -> impl Iterator<Item = Peer> {
+        let peers: &[Peer] = match self {
             Self::Busy(_) | Self::OneOfMany | Self::Workers(_) => &Peer::ALL,
             Self::IdleSockets | Self::Logged | Self::Turns(_) | Self::Read(_) | Self::Growing | Self::Waiting => {
                 &Peer::HANDBACK
             }
             Self::OnDisk => &[Peer::Handback(Store::Sqlite)],
             Self::Hub(_) => &[Peer::Handback(Store::Memory)],
-        }
+        };
+        // The last one, so that nothing comes between the others.
+        let postgres = Self::ON_POSTGRES.contains(&self).then_some(Peer::Handback(Store::Postgres));
+        peers.iter().copied().chain(postgres)
     }
 
     /// Whether calls or turns are made and timed in it.

@@ -42,10 +42,12 @@ fn growing(early: f64, late: f64) -> Sample {
 fn sample(peer: Peer, scenario: Scenario) -> Sample {
     let pick = |in_memory: f64, in_sqlite: f64| match peer {
         Peer::Handback(Store::Sqlite) => in_sqlite,
-        Peer::Handback(Store::Memory) | Peer::Floor => in_memory,
+        _ => in_memory,
     };
-    if peer == Peer::Floor {
-        return Sample { memory: memory(22.0), ..load(30_000.0, 30.0) };
+    match peer {
+        Peer::Floor => return Sample { memory: memory(22.0), ..load(30_000.0, 30.0) },
+        Peer::Handback(Store::Postgres) => return on_postgres(scenario),
+        Peer::Handback(_) => {}
     }
     match scenario {
         Scenario::Busy(1) => load(pick(27_000.0, 13_500.0), pick(30.0, 60.0)),
@@ -81,11 +83,28 @@ fn sample(peer: Peer, scenario: Scenario) -> Sample {
     }
 }
 
+/// The same on PostgreSQL, where each call takes 4 times as long.
+fn on_postgres(scenario: Scenario) -> Sample {
+    let mut sample = match scenario {
+        Scenario::Busy(1) => load(2_700.0, 90.0),
+        Scenario::Busy(_) => load(3_125.0, 90.0),
+        _ => load(700.0, 180.0),
+    };
+    if let Some(load) = &mut sample.load {
+        load.latency_ms.p50 = 4.0;
+    }
+    sample
+}
+
 /// Three runs of everything: one in the middle, one with faster and one with slower calls and turns.
 fn comparison() -> Comparison {
-    let mut comparison = Comparison::new(3, 5);
+    comparison_with(Ok("15.18".to_owned()))
+}
+
+fn comparison_with(postgres: Result<String, String>) -> Comparison {
+    let mut comparison = Comparison::new(3, 5, postgres);
     for scenario in Scenario::all() {
-        for &peer in scenario.peers() {
+        for peer in comparison.peers(scenario).collect::<Vec<_>>() {
             for spread in [1.02, 1.0, 0.9] {
                 let mut sample = sample(peer, scenario);
                 if let Some(load) = &mut sample.load {
@@ -100,10 +119,14 @@ fn comparison() -> Comparison {
     comparison
 }
 
+fn markdown(comparison: &Comparison) -> anyhow::Result<String> {
+    page::markdown(&comparison.rows()?, &comparison.postgres_rows()?, comparison, &Machine::describe())
+}
+
 #[test]
 fn goals_are_judged_by_the_medians() -> anyhow::Result<()> {
     let comparison = comparison();
-    let page = page::markdown(&comparison.rows()?, &comparison, &Machine::describe())?;
+    let page = markdown(&comparison)?;
     let table: Vec<&str> =
         page.lines().skip_while(|line| !line.starts_with('|')).take_while(|line| !line.is_empty()).collect();
     assert_eq!(
@@ -160,12 +183,67 @@ fn goals_are_judged_by_the_medians() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The part of the page about PostgreSQL.
+fn about_postgres(comparison: &Comparison) -> anyhow::Result<Vec<String>> {
+    let page = markdown(comparison)?;
+    let lines = page.lines().skip_while(|line| *line != "## With PostgreSQL").skip(2);
+    Ok(lines.take_while(|line| *line != "## Every scenario").map(str::to_owned).collect())
+}
+
+#[test]
+fn calls_on_a_database_server_are_judged_beside_those_in_a_file() -> anyhow::Result<()> {
+    assert_eq!(
+        about_postgres(&comparison())?,
+        [
+            "|  | Handback, PostgreSQL | Handback, SQLite | ratio | goal |  |",
+            "| --- | ---: | ---: | ---: | --- | --- |",
+            "| calls/s, 1 client | 2,700 | 13,500 | 0.20 |  |  |",
+            "| calls/s, 100 clients | 3,125 | 12,500 | 0.25 | ≥ 0.25 × SQLite | met |",
+            "| turns/s, 100 clients | 700 | 3,500 | 0.20 |  |  |",
+            "| p50 ms, 1 client | 4.00 | 1.00 | 4.00 |  |  |",
+            "| p50 ms, 100 clients | 4.00 | 1.00 | 4.00 |  |  |",
+            "| p50 ms, turns, 100 clients | 4.00 | 1.00 | 4.00 |  |  |",
+            "",
+            "PostgreSQL 15.18 ran on the same machine, over loopback, as it is by default (`fsync` and `synchronous_commit` on) but \
+             for 64 MB of",
+            "shared buffers and 400 connections, and each run had a fresh database. Its own CPU and memory are in none of the \
+             figures.",
+            "",
+        ]
+    );
+    Ok(())
+}
+
+#[test]
+fn without_a_database_server_all_else_is_measured() -> anyhow::Result<()> {
+    let with = comparison();
+    let without = comparison_with(Err("it is missing".to_owned()));
+    assert_eq!(without.rows()?, with.rows()?);
+    assert_eq!(
+        about_postgres(&without)?,
+        [
+            "|  | Handback, PostgreSQL | Handback, SQLite | ratio | goal |  |",
+            "| --- | ---: | ---: | ---: | --- | --- |",
+            "| calls/s, 1 client | not measured | 13,500 |  |  |  |",
+            "| calls/s, 100 clients | not measured | 12,500 |  | ≥ 0.25 × SQLite |  |",
+            "| turns/s, 100 clients | not measured | 3,500 |  |  |  |",
+            "| p50 ms, 1 client | not measured | 1.00 |  |  |  |",
+            "| p50 ms, 100 clients | not measured | 1.00 |  |  |  |",
+            "| p50 ms, turns, 100 clients | not measured | 1.00 |  |  |  |",
+            "",
+            "PostgreSQL was not measured: it is missing.",
+            "",
+        ]
+    );
+    Ok(())
+}
+
 /// A machine that is half as fast for a while slows all that is measured meanwhile, and changes no verdict.
 #[test]
 fn ratios_are_formed_within_a_round() -> anyhow::Result<()> {
-    let mut comparison = Comparison::new(3, 5);
+    let mut comparison = Comparison::new(3, 5, Ok("15.18".to_owned()));
     for scenario in Scenario::all() {
-        for (place, &peer) in scenario.peers().iter().enumerate() {
+        for (place, peer) in scenario.peers().enumerate() {
             // The slow while ends in the middle of the second round, between the first server and the others.
             for speed in [0.5, if place == 0 { 0.5 } else { 1.0 }, 1.0] {
                 let mut sample = sample(peer, scenario);
@@ -202,7 +280,9 @@ fn the_terminal_gets_aligned_columns() -> anyhow::Result<()> {
 
 #[test]
 fn a_comparison_without_a_run_is_an_error() {
-    assert!(Comparison::new(1, 1).rows().is_err());
+    let comparison = Comparison::new(1, 1, Ok("15.18".to_owned()));
+    assert!(comparison.rows().is_err());
+    assert!(comparison.postgres_rows().is_err());
 }
 
 #[test]
@@ -252,11 +332,12 @@ fn what_the_load_generator_reports_is_read() -> anyhow::Result<()> {
 #[test]
 fn the_page_has_every_scenario_with_calls() -> anyhow::Result<()> {
     let comparison = comparison();
-    let page = page::markdown(&comparison.rows()?, &comparison, &Machine::describe())?;
+    let page = markdown(&comparison)?;
     for line in [
         "| turns, 1 client | Handback | 9,000 | 8,100 – 9,180 | 1.00 | 11.11 | 90.0 | 20.0 |",
         "| turns, 100 readers of everything | Handback, SQLite | 400 | 360 – 408 | 1.00 | 250.00 | 2400.0 | 20.0 |",
         "| 100 clients, 2 workers | Handback | 20,000 | 18,000 – 20,400 | 1.00 | 5.00 | 46.0 | 20.0 |",
+        "| 100 clients | Handback, PostgreSQL | 3,125 | 2,812 – 3,188 | 4.00 | 32.00 | 90.0 | 20.0 |",
         "| 5,000 clients, one called | floor | 30,000 | 27,000 – 30,600 | 1.00 | 3.33 | 30.0 | 20.0 |",
     ] {
         assert!(page.lines().any(|found| found == line), "{line} is not in:\n{page}");
@@ -305,7 +386,7 @@ fn waits_for_readers_are_judged_by_the_median_of_their_rounds() -> anyhow::Resul
 
 #[test]
 fn an_earlier_build_is_compared_round_by_round() -> anyhow::Result<()> {
-    let (mut earlier, now) = (Comparison::new(3, 5), comparison());
+    let (mut earlier, now) = (Comparison::new(3, 5, Err("it is missing".to_owned())), comparison());
     for scenario in earlier::SCENARIOS {
         for peer in Peer::HANDBACK {
             for sample in now.of(peer, scenario)? {
