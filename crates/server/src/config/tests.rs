@@ -112,6 +112,7 @@ fn defaults() {
         "clientTools.keepaliveInterval = 30000",
         "cors.origins = ",
         "data = ",
+        "database = ",
         "durability = process",
         "ephemeral = false",
         "limits.bodyBytes = 4194304",
@@ -272,7 +273,7 @@ fn unknown_keys() {
         (
             Place::new().toml("client_tools.defaultTimeout = 5"),
             "file work/handback.toml: unknown key client_tools (did you mean clientTools?); allowed here: listen, \
-             data, ephemeral, durability, model, providers, agents, tools, clientTools, agui, auth, cors, allowedHosts, log, \
+             data, database, ephemeral, durability, model, providers, agents, tools, clientTools, agui, auth, cors, allowedHosts, log, \
              logFormat, limits",
         ),
         (
