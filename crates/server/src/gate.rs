@@ -9,9 +9,10 @@ use axum::body::Body;
 use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Uri, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use handback_core::sessions::SessionError;
 use handback_wire::error::ErrorCode;
 use tower_service::Service;
 use tracing::Instrument;
@@ -22,6 +23,7 @@ use crate::config::Config;
 use crate::console;
 use crate::problem::{ErrorShapes, Problem};
 use crate::trail::Trail;
+use crate::transport::sse::IsStream;
 
 /// Where requests may come from.
 #[derive(Debug)]
@@ -130,7 +132,12 @@ pub(crate) async fn handle(
         Ok(Admitted::Preflight) => preflight(request.headers()),
         Ok(Admitted::Request) => {
             request.extensions().get().into_iter().for_each(|principal| trail.sent_by(principal));
-            let Ok(response) = router.call(request).instrument(trail.span().clone()).await;
+            let Ok(mut response) = router.call(request).instrument(trail.span().clone()).await;
+            if app.is_closing() && response.extensions().get::<IsStream>().is_some() {
+                // The response would say that its connection closes, and some readers take the end of such a stream for the
+                // end of what it tells, also when it is cut.
+                response = Problem::from(SessionError::ShuttingDown).into_response();
+            }
             match response.extensions().get::<Problem>().cloned() {
                 Some(problem) => {
                     let mut reshaped = problem.of(trail.id()).into_response_as(errors.at(trail.path()));

@@ -1,4 +1,40 @@
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::get;
+use handback_core::clock::Clock;
+
 use super::*;
+use crate::app::Extensions;
+use crate::transport::sse::{self, FrameSource, Next};
+
+/// A stream that never has anything to say.
+struct Silent;
+
+impl FrameSource for Silent {
+    fn poll_frame(&mut self, _: &mut Context<'_>) -> Poll<Next> {
+        Poll::Pending
+    }
+}
+
+#[tokio::test]
+async fn no_stream_begins_on_a_connection_that_is_about_to_close() {
+    let address = SocketAddr::from(([127, 0, 0, 1], 4096));
+    let config = Config { ephemeral: true, ..Config::default() };
+    let app = App::new(config, address, Clock::counting(), Extensions::default()).await.unwrap();
+    let stream = || async { sse::response(Silent, "", Duration::from_secs(30), None) };
+    let router = Router::new().route("/stream", get(stream)).route("/whole", get(|| async { "all of it" }));
+    let status = async |path: &'static str| {
+        let request = Request::builder().uri(path).header(header::HOST, "127.0.0.1:4096").body(Body::empty()).unwrap();
+        let response = handle(&app, router.clone(), &ErrorShapes::default(), request).await;
+        (response.status(), response.headers().contains_key(header::RETRY_AFTER))
+    };
+    assert_eq!(status("/stream").await, (StatusCode::OK, false));
+    app.close();
+    assert_eq!(status("/stream").await, (StatusCode::SERVICE_UNAVAILABLE, true));
+    assert_eq!(status("/whole").await, (StatusCode::OK, false));
+}
 
 #[test]
 fn hosts_are_read_as_browsers_write_them() {

@@ -32,6 +32,10 @@ pub enum Next {
     Cut,
 }
 
+/// Marks a response as a stream, which may be cut.
+#[derive(Debug, Clone, Copy)]
+pub struct IsStream;
+
 /// The stream was cut on purpose.
 #[derive(Debug, thiserror::Error)]
 #[error("the stream was cut")]
@@ -53,6 +57,7 @@ pub fn response(
         cutting: false,
     };
     let mut response = Response::new(Body::new(body));
+    response.extensions_mut().insert(IsStream);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
