@@ -97,9 +97,8 @@ impl Clock {
     /// Sets the clock to what another one shows, whatever the machine's shows. A clock for tests stays as it is.
     pub fn set(&self, now: SystemTime) {
         if let Source::System(behind) = &self.source {
-            let machine = Self { source: Source::System(Arc::default()), last: Arc::default() }.now();
             let microseconds = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
-            let by = match now.duration_since(machine) {
+            let by = match now.duration_since(machine_time()) {
                 Ok(ahead) => microseconds(ahead),
                 Err(earlier) => -microseconds(earlier.duration()),
             };
@@ -108,10 +107,9 @@ impl Clock {
     }
 
     /// The wall time.
-    #[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
     pub fn now(&self) -> SystemTime {
         match &self.source {
-            Source::System(behind) => moved(SystemTime::now(), behind.load(Ordering::Relaxed)),
+            Source::System(behind) => moved(machine_time(), behind.load(Ordering::Relaxed)),
             Source::Counting(counting) => {
                 let passed = counting.began.map_or(Duration::ZERO, |began| began.elapsed());
                 let now = Duration::from_secs(TESTS_BEGIN) + passed;
@@ -204,6 +202,11 @@ impl Clock {
             Source::Counting(counting) => counting.next.fetch_add(1, Ordering::Relaxed).into(),
         }
     }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the machine's clock")]
+fn machine_time() -> SystemTime {
+    SystemTime::now()
 }
 
 /// A time that is moved by so many microseconds.

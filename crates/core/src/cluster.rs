@@ -103,7 +103,8 @@ impl Membership {
     pub async fn keep(&self, load: impl Fn() -> Load, fence: impl Fn()) {
         let (mut renewed, mut next) = (self.joined, Instant::now() + HEARTBEAT);
         loop {
-            sleep_until(next.min(self.fenced_at(renewed))).await;
+            let wake = if self.is_member() { next.min(renewed + FENCED_AFTER) } else { next };
+            sleep_until(wake).await;
             let sent = Instant::now();
             // The process may have been stopped for any time.
             if sent >= renewed + FENCED_AFTER {
@@ -140,11 +141,6 @@ impl Membership {
                 }
             }
         }
-    }
-
-    /// When a node is fenced that has not renewed its lease since.
-    fn fenced_at(&self, renewed: Instant) -> Instant {
-        if self.is_member() { renewed + FENCED_AFTER } else { renewed + Duration::from_hours(24 * 365) }
     }
 
     fn fence(&self, fence: &impl Fn()) {

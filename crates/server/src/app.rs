@@ -33,7 +33,7 @@ use crate::gate::Origins;
 use crate::problem::{ErrorShapes, Problem};
 use crate::provider::scripted::Scripted;
 use crate::provider::{self, Anthropic, InvalidSettings, OpenAi};
-use crate::store::{Database, DatabaseError};
+use crate::store::{DatabaseError, ServerStore};
 
 /// The shared state that every request handler can reach. Cloning it is cheap.
 #[derive(Clone)]
@@ -43,7 +43,7 @@ struct Inner {
     hub: Hub,
     sessions: Sessions,
     runs: Runs,
-    database: Database,
+    database: ServerStore,
     config: Config,
     auth: Auth,
     origins: Origins,
@@ -167,7 +167,7 @@ impl App {
     ) -> Result<Self, SetupError> {
         let metrics = std::mem::take(&mut extensions.metrics);
         let tasks = TaskTracker::new();
-        let database = Database::open(&config).await?;
+        let database = ServerStore::open(&config).await?;
         let store = database.store();
         let limits = Limits { clocks: config.client_tools.clone(), ..config.limits.clone() };
         let hub = Hub::new(limits, clock, store.clone(), tasks.clone());

@@ -2,6 +2,8 @@
 
 mod forms;
 pub mod postgres;
+mod probe;
+mod rank;
 mod sqlite;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ pub fn database_in(data: &Path) -> PathBuf {
 }
 
 /// The store of a server.
-pub enum Database {
+pub enum ServerStore {
     /// In memory.
     Memory(Arc<MemoryStore>),
     /// In a file.
@@ -41,7 +43,7 @@ pub enum DatabaseError {
     Postgres(#[from] postgres::OpenError),
 }
 
-impl Database {
+impl ServerStore {
     /// Opens the database that the settings name.
     pub async fn open(config: &Config) -> Result<Self, DatabaseError> {
         Ok(match config.storage() {

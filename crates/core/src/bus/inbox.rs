@@ -16,18 +16,18 @@ const MOST: usize = 4_096;
 #[derive(Debug, Default)]
 pub struct Inbox {
     // A std mutex is enough: nothing is awaited while it is locked.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Unheard>,
     more: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Unheard {
     order: VecDeque<Note>,
     notes: HashSet<Note>,
     has_missed: bool,
 }
 
-impl Waiting {
+impl Unheard {
     fn take(&mut self) -> Option<Heard> {
         if std::mem::take(&mut self.has_missed) {
             return Some(Heard::Missed);
@@ -60,10 +60,10 @@ impl Inbox {
 
     /// Lets the node know that it may have missed notes. Those that wait are dropped: it looks everywhere.
     pub fn miss(&self) {
-        self.change(Waiting::miss);
+        self.change(Unheard::miss);
     }
 
-    fn change(&self, change: impl FnOnce(&mut Waiting)) {
+    fn change(&self, change: impl FnOnce(&mut Unheard)) {
         change(&mut self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
         self.more.notify_waiters();
     }

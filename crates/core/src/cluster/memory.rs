@@ -21,11 +21,11 @@ pub struct MemoryNodes {
 #[derive(Debug, Default)]
 struct Nodes {
     last: i64,
-    known: BTreeMap<NodeId, Known>,
+    known: BTreeMap<NodeId, Member>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct Member {
     name: Arc<str>,
     since: Time,
     until: Instant,
@@ -46,8 +46,12 @@ impl MemoryNodes {
 
 impl NodeStore for MemoryNodes {
     fn join(&self, name: &str, again: Option<NodeId>) -> StoreFuture<NodeId> {
-        let known =
-            Known { name: name.into(), since: self.clock.time(), until: Instant::now() + LEASE, load: Load::default() };
+        let known = Member {
+            name: name.into(),
+            since: self.clock.time(),
+            until: Instant::now() + LEASE,
+            load: Load::default(),
+        };
         self.with(|nodes| {
             let id = again.unwrap_or_else(|| {
                 nodes.last += 1;
@@ -73,7 +77,7 @@ impl NodeStore for MemoryNodes {
 
     fn nodes(&self) -> StoreFuture<Vec<NodeInfo>> {
         self.with(|nodes| {
-            let info = |(id, known): (&NodeId, &Known)| NodeInfo {
+            let info = |(id, known): (&NodeId, &Member)| NodeInfo {
                 id: *id,
                 name: known.name.clone(),
                 since: known.since,

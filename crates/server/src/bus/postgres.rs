@@ -206,7 +206,7 @@ async fn keep_listening(shared: Arc<Shared>) {
             }
         };
         if let Some(listening) = listening {
-            if std::mem::take(&mut is_lost) {
+            if listening.hears && std::mem::take(&mut is_lost) {
                 tracing::info!(%database, "notes of other nodes arrive again");
             }
             shared.is_listening.store(listening.hears, Ordering::Relaxed);

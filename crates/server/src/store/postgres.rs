@@ -42,18 +42,19 @@ use std::time::Duration;
 use handback_core::id::{RequestId, SessionId};
 use handback_core::store::{FinishedCall, StoreError, StoreFuture};
 use tokio::runtime::Handle;
-use tokio::sync::{Mutex, watch};
-use tokio::time::Instant;
+use tokio::sync::watch;
 
 use self::fault::Fault;
 use self::lane::Lane;
 use self::messages::SavedMessages;
-use self::operation::{Kind, Operation, Rank, Reply, Sent, Work, work};
+use self::operation::{Kind, Operation, Reply, Sent, Work, work};
 use self::queue::{Queue, Refused};
 use self::readers::Readers;
 use self::schema::{Found, MIGRATIONS};
 use self::upkeep::Upkeep;
 use self::writer::Writer;
+use crate::store::probe::Probe;
+use crate::store::rank::Rank;
 
 pub(crate) use self::address::read as read_address;
 pub use self::address::{BadAddress, name_of};
@@ -67,11 +68,6 @@ const READERS: usize = 4;
 const READ_WITHIN: Duration = Duration::from_secs(30);
 /// How long it may take to renew a lease.
 const RENEWED_WITHIN: Duration = Duration::from_secs(3);
-/// How long the result of [`Postgres::is_writable`] holds. Anybody may ask, and every try writes something.
-const PROBE_HOLDS: Duration = Duration::from_secs(1);
-/// How long a try to write may take before it counts as failed.
-const PROBE_PATIENCE: Duration = Duration::from_secs(2);
-
 /// Writes a value that is there already.
 const PROBE: &str = "UPDATE handback.version SET version = version";
 
@@ -179,9 +175,7 @@ pub struct Postgres {
     /// Whether the writer has ended.
     closed: watch::Receiver<bool>,
     runtime: Handle,
-    /// Whether the last try to write succeeded, and when that was. It is locked during a try, so that whoever asks
-    /// meanwhile waits for the result.
-    probed: Mutex<Option<(Instant, bool)>>,
+    probe: Probe,
 }
 
 impl fmt::Debug for Postgres {
@@ -206,12 +200,12 @@ impl Postgres {
         let found = schema::prepare(first.client(), MIGRATIONS).await.map_err(refused)?;
         drop(first);
         must_be_usable(&database, found)?;
-        let (lane, process) = Writer::connect(&address).await.map_err(refused)?;
+        let (lane, backend) = Writer::connect(&address).await.map_err(refused)?;
         let (queue, commits) = (Arc::new(Queue::new(bounds.queued, bounds.queued_bytes)), Arc::default());
         let writer = Writer {
             address: address.clone(),
             lane: Some(lane),
-            process,
+            backend,
             queue: queue.clone(),
             bounds,
             database: database.clone(),
@@ -229,7 +223,7 @@ impl Postgres {
         });
         let readers = Arc::new(Readers::new(address.clone(), READERS, READ_WITHIN));
         let leases = Arc::new(Readers::new(address, 1, RENEWED_WITHIN));
-        Ok(Self { queue, readers, leases, database, commits, closed, runtime, probed: Mutex::default() })
+        Ok(Self { queue, readers, leases, database, commits, closed, runtime, probe: Probe::default() })
     }
 
     /// Looks at a database without changing it: whether it can be reached and used by this version.
@@ -258,22 +252,7 @@ impl Postgres {
         if self.queue.has_postponed() {
             return false;
         }
-        let mut probed = self.probed.lock().await;
-        if let Some((at, is_writable)) = *probed
-            && at.elapsed() < PROBE_HOLDS
-        {
-            return is_writable;
-        }
-        let write = self.write(None, SMALL, Rank::Fails, None, |lane, _| Box::pin(lane.run(PROBE)));
-        let written = tokio::time::timeout(PROBE_PATIENCE, write).await;
-        match &written {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "nothing can be written"),
-            Err(_) => tracing::error!("nothing was written within {} s", PROBE_PATIENCE.as_secs()),
-        }
-        let is_writable = matches!(written, Ok(Ok(())));
-        *probed = Some((Instant::now(), is_writable));
-        is_writable
+        self.probe.is_writable(|| self.write(None, SMALL, Rank::Fails, None, |lane, _| Box::pin(lane.run(PROBE)))).await
     }
 
     /// Operations that wait for the writer.

@@ -45,14 +45,15 @@ use handback_core::store::{
     StoredTool, ThreadRun, weight,
 };
 use rusqlite::Connection;
-use tokio::sync::{Mutex, watch};
-use tokio::time::Instant;
+use tokio::sync::watch;
 
 use self::database::{Database, Fault};
-use self::operation::{Rank, Reply};
+use self::operation::Reply;
 use self::queue::{AbandonOnDrop, Queue, Refused};
 use self::usage::Totals;
 use self::writer::Writer;
+use crate::store::probe::Probe;
+use crate::store::rank::Rank;
 
 pub use self::open::OpenError;
 pub use self::upkeep::{Checked, Glance, back_up, check, glance};
@@ -62,12 +63,6 @@ const READERS: usize = 2;
 
 /// About how many bytes a small operation takes in the queue.
 const SMALL: usize = 512;
-
-/// How long the result of [`Sqlite::is_writable`] holds. Anybody may ask, and every try writes something.
-const PROBE_HOLDS: Duration = Duration::from_secs(1);
-
-/// How long a try to write may take before it counts as failed.
-const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How much a [`Sqlite`] takes and keeps. Sessions are kept until they are deleted.
 #[derive(Debug, Clone)]
@@ -131,9 +126,7 @@ pub struct Sqlite {
     /// The result of closing, once the thread is done.
     closed: watch::Receiver<Option<Result<(), String>>>,
     thread: Option<JoinHandle<()>>,
-    /// Whether the last try to write succeeded, and when that was. It is locked during a try, so that whoever asks
-    /// meanwhile waits for the result.
-    probed: Mutex<Option<(Instant, bool)>>,
+    probe: Probe,
     totals: Arc<Totals>,
 }
 
@@ -183,7 +176,7 @@ impl Sqlite {
             _ = done.send(Some(writer.run()));
         };
         let thread = Some(spawn("handback-store", run).map_err(spawn_failed)?);
-        Ok(Self { queue, file, commits, closed, thread, probed: Mutex::default(), totals })
+        Ok(Self { queue, file, commits, closed, thread, probe: Probe::default(), totals })
     }
 
     /// Runs what waits, refuses anything new, and closes the file. When this ends without an error, everything that was
@@ -203,21 +196,7 @@ impl Sqlite {
         if self.queue.has_postponed() {
             return false;
         }
-        let mut probed = self.probed.lock().await;
-        if let Some((at, is_writable)) = *probed
-            && at.elapsed() < PROBE_HOLDS
-        {
-            return is_writable;
-        }
-        let written = tokio::time::timeout(PROBE_PATIENCE, self.write(None, SMALL, Rank::Fails, Database::probe)).await;
-        match &written {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::error!(%error, "nothing can be written"),
-            Err(_) => tracing::error!("nothing was written within {} s", PROBE_PATIENCE.as_secs()),
-        }
-        let is_writable = matches!(written, Ok(Ok(())));
-        *probed = Some((Instant::now(), is_writable));
-        is_writable
+        self.probe.is_writable(|| self.write(None, SMALL, Rank::Fails, Database::probe)).await
     }
 
     /// What it has done so far.

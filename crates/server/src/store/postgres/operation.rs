@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use handback_core::id::SessionId;
-use handback_core::store::{IfFull, StoreError};
+use handback_core::store::StoreError;
 use tokio::sync::oneshot;
 
 use super::fault::Fault;
 use super::lane::Lane;
 use super::messages::SavedMessages;
+use crate::store::rank::Rank;
 
 /// The result of an operation. It is an error of the channel if the operation is dropped before it ran.
 pub(super) type Reply<T> = oneshot::Receiver<Result<T, StoreError>>;
@@ -49,26 +50,6 @@ pub(super) enum Kind {
         /// What undoes it, if it may have been written although its caller is told that it failed.
         undo: Option<Box<dyn Work>>,
     },
-}
-
-/// What becomes of a write that cannot be written now, but perhaps later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rank {
-    /// It fails, and so it does while an earlier write to its session waits.
-    Fails,
-    /// It waits.
-    Waits,
-    /// It fails, but makes room, so it overtakes the writes that wait.
-    MakesRoom,
-}
-
-impl From<IfFull> for Rank {
-    fn from(if_full: IfFull) -> Self {
-        match if_full {
-            IfFull::Fails => Self::Fails,
-            IfFull::Waits => Self::Waits,
-        }
-    }
 }
 
 impl Operation {

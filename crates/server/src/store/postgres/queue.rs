@@ -7,7 +7,8 @@ use ahash::HashMap;
 use handback_core::id::SessionId;
 use tokio::sync::Notify;
 
-use super::operation::{Kind, Operation, Rank, Work};
+use super::operation::{Kind, Operation, Work};
+use crate::store::rank::Rank;
 
 /// How many operations one batch has at most.
 const BATCH: usize = 512;

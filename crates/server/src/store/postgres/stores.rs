@@ -12,8 +12,9 @@ use handback_core::store::{
 };
 
 use super::calls::Written;
-use super::operation::{Rank, Sent, work};
+use super::operation::{Sent, work};
 use super::{Postgres, SMALL, calls, clients, messages, nodes, runs, sessions, usage};
+use crate::store::rank::Rank;
 
 impl NodeStore for Postgres {
     fn join(&self, name: &str, again: Option<NodeId>) -> StoreFuture<NodeId> {

@@ -15,9 +15,10 @@ use super::Bounds;
 use super::fault::Fault;
 use super::lane::{Address, Lane};
 use super::messages::SavedMessages;
-use super::operation::{Operation, Rank, Sent};
+use super::operation::{Operation, Sent};
 use super::queue::{AbandonOnDrop, Queue};
 use super::upkeep::Upkeep;
+use crate::store::rank::Rank;
 
 /// How long a transaction may take. Then the connection is given up.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
@@ -38,15 +39,15 @@ const HOLDS_LOCK: &str = "
     RESET lock_timeout; SET tcp_keepalives_idle = 6; SET tcp_keepalives_interval = 3; SET tcp_keepalives_count = 3";
 
 /// The process of PostgreSQL that serves this connection. The number alone may be used again.
-const PROCESS: &str = "
+const BACKEND: &str = "
     SELECT pid, extract(epoch FROM backend_start)::TEXT FROM pg_stat_activity WHERE pid = pg_backend_pid()";
 /// Ends the process of an earlier connection, if it is still there.
-const END_PROCESS: &str = "
+const END_BACKEND: &str = "
     SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE pid = $1 AND extract(epoch FROM backend_start)::TEXT = $2";
 
 /// The process of PostgreSQL that serves a connection.
-pub(super) struct Process {
+pub(super) struct Backend {
     number: i32,
     started: String,
 }
@@ -57,7 +58,7 @@ pub(super) struct Writer {
     /// The connection, while there is one.
     pub(super) lane: Option<Lane>,
     /// What served the last connection, and may still have the lock.
-    pub(super) process: Process,
+    pub(super) backend: Backend,
     pub(super) queue: Arc<Queue>,
     pub(super) bounds: Bounds,
     /// The database's name, for errors.
@@ -72,10 +73,10 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Connects as the only server that writes.
-    pub(super) async fn connect(address: &Address) -> Result<(Lane, Process), Fault> {
+    pub(super) async fn connect(address: &Address) -> Result<(Lane, Backend), Fault> {
         let lane = Lane::open(address).await?;
-        let process = lock(&lane, None).await?;
-        Ok((lane, process))
+        let backend = lock(&lane, None).await?;
+        Ok((lane, backend))
     }
 
     /// Connects again. PostgreSQL may not have noticed that the earlier connection is broken.
@@ -84,7 +85,7 @@ impl Writer {
         // Others may have written meanwhile.
         self.saved.forget();
         let lane = Lane::open(&self.address).await?;
-        self.process = lock(&lane, Some(&self.process)).await?;
+        self.backend = lock(&lane, Some(&self.backend)).await?;
         self.lane = Some(lane);
         Ok(())
     }
@@ -140,7 +141,7 @@ impl Writer {
         }
         // This comes first, because whoever has a reply may read at once.
         self.queue.settle(&operations);
-        self.postpone(postponed);
+        self.queue.postpone(postponed);
         operations.into_iter().for_each(|operation| operation.work.reply());
     }
 
@@ -183,11 +184,6 @@ impl Writer {
             postponed.push(undo);
         }
         ended.push(operation);
-    }
-
-    /// Lets writes wait.
-    fn postpone(&mut self, postponed: Vec<Operation>) {
-        self.queue.postpone(postponed);
     }
 
     /// Runs operations, and runs them again while the connection breaks, for some time. Each of them gives the same result when
@@ -239,17 +235,17 @@ impl Writer {
 }
 
 /// Takes the lock for a connection, from its predecessor if that has it.
-async fn lock(lane: &Lane, predecessor: Option<&Process>) -> Result<Process, Fault> {
+async fn lock(lane: &Lane, predecessor: Option<&Backend>) -> Result<Backend, Fault> {
     let taking = async {
         let client = lane.client();
-        if let Some(Process { number, started }) = predecessor {
-            client.execute(END_PROCESS, &[number, started]).await?;
+        if let Some(Backend { number, started }) = predecessor {
+            client.execute(END_BACKEND, &[number, started]).await?;
         }
         client.batch_execute(WAITS_FOR_LOCK).await?;
         client.batch_execute(ONE_SERVER).await?;
         client.batch_execute(HOLDS_LOCK).await?;
-        let process = client.query_one(PROCESS, &[]).await?;
-        Ok(Process { number: process.try_get(0)?, started: process.try_get(1)? })
+        let backend = client.query_one(BACKEND, &[]).await?;
+        Ok(Backend { number: backend.try_get(0)?, started: backend.try_get(1)? })
     };
     let taken = tokio::time::timeout(ANSWERED_WITHIN, taking).await;
     taken.unwrap_or(Err(Fault::Silent(ANSWERED_WITHIN.as_secs()))).map_err(|fault| match fault {

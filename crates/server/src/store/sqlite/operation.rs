@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use handback_core::id::SessionId;
-use handback_core::store::{IfFull, StoreError};
+use handback_core::store::StoreError;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::database::{Database, Fault, store_error};
+use crate::store::rank::Rank;
 
 /// The result of an operation. It is an error of the channel if the operation is dropped before it ran.
 pub(super) type Reply<T> = oneshot::Receiver<Result<T, StoreError>>;
@@ -39,26 +40,6 @@ pub(super) enum Operation {
         bytes: usize,
         rank: Rank,
     },
-}
-
-/// What becomes of a write that cannot be written now, but perhaps later.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Rank {
-    /// It fails, and so it does while an earlier write to its session waits.
-    Fails,
-    /// It waits.
-    Waits,
-    /// It fails, but makes room, so it overtakes the writes that wait.
-    MakesRoom,
-}
-
-impl From<IfFull> for Rank {
-    fn from(if_full: IfFull) -> Self {
-        match if_full {
-            IfFull::Fails => Self::Fails,
-            IfFull::Waits => Self::Waits,
-        }
-    }
 }
 
 impl Operation {

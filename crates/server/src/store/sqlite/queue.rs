@@ -8,7 +8,8 @@ use handback_core::id::SessionId;
 use tokio::time::Instant;
 
 use super::Bounds;
-use super::operation::{Operation, Rank, Read, Write};
+use super::operation::{Operation, Read, Write};
+use crate::store::rank::Rank;
 
 /// How many operations one batch has at most.
 const BATCH: usize = 512;

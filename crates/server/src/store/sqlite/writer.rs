@@ -11,9 +11,10 @@ use tokio::time::Instant;
 use super::Bounds;
 use super::checkpoint;
 use super::database::{Database, Fault, store_error};
-use super::operation::{Operation, Rank};
+use super::operation::Operation;
 use super::queue::Queue;
 use super::usage::WRITTEN_WITHIN;
+use crate::store::rank::Rank;
 
 /// How often the thread checks whether the file is still there.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
